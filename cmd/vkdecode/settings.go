@@ -1,0 +1,265 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"vkdecode/h2o"
+)
+
+// Config is the effective configuration, every value parsed and within range.
+type Config struct {
+	Device struct {
+		Select     string // "auto", an index, part of a name or a UUID
+		Validation bool
+	}
+	KV struct {
+		Policies    []h2o.Spec // at least one
+		Budget      h2o.Budget
+		RecentRatio float64 // 0 to 1
+		Sinks       int     // tokens, -1 = the policy's own default
+		Type        string  // one of kvTypes
+		Positions   string  // "auto", "original" or "cache"
+		Context     int     // tokens, 0 = prompt and new tokens
+		Chunk       int     // rows
+	}
+	Generate struct {
+		MaxNewTokens  int
+		Temperature   float64
+		TopK          int
+		TopP          float64
+		MinP          float64
+		RepeatPenalty float64
+		Seed          int64 // -1 = a fresh one
+	}
+	Serve struct {
+		Address string // host:port
+	}
+}
+
+// setting is one value of the configuration. The table of settings drives the
+// file, the environment, the flags, their help and completion, and what
+// "vkdecode config" prints.
+type setting struct {
+	key     string // section.name in the file
+	flag    string
+	short   string // one letter, or none
+	kind    kind
+	initial string
+	arg     string   // what the flag's argument is called in the help
+	words   []string // for completion
+	help    string
+	set     func(*Config, string) error // parses, checks and stores
+}
+
+// kind is what a setting looks like in the file.
+type kind string
+
+const (
+	truth  kind = "true or false"
+	whole  kind = "a whole number"
+	number kind = "a number"
+	text   kind = "a string"
+	either kind = "a string or a whole number"
+)
+
+var settings = []setting{
+	{key: "device.select", flag: "device", kind: either, initial: "auto", arg: "N|NAME|UUID",
+		help: "device by index, part of its name, or UUID (see \"vkdecode devices\")",
+		set:  nonEmpty(func(c *Config) *string { return &c.Device.Select })},
+	{key: "device.validation", flag: "validation", kind: truth, initial: "false",
+		help: "check every Vulkan call with the validation layer (slow)",
+		set:  truthOf(func(c *Config) *bool { return &c.Device.Validation })},
+
+	{key: "kv.policy", flag: "kv", kind: text, initial: "h2o", arg: "POLICY", words: policies,
+		help: "KV policy with options, like h2o:key=value; several separated by commas where that makes sense",
+		set:  setPolicies},
+	{key: "kv.budget", flag: "budget", kind: either, initial: "20%", arg: "20%|1024|512MiB",
+		help: "share of the context, slots per KV head, or bytes for the whole cache", set: setBudget},
+	{key: "kv.recent_ratio", flag: "recent-ratio", kind: number, initial: "0.5", arg: "X",
+		help: "share of the budget that is the protected recent window",
+		set:  numberIn(0, 1, func(c *Config) *float64 { return &c.KV.RecentRatio })},
+	{key: "kv.sinks", flag: "sinks", kind: either, initial: "auto", arg: "N",
+		help: "first tokens that are never evicted; auto is the policy's own default",
+		set:  wholeOrAuto(0, -1, func(c *Config) *int { return &c.KV.Sinks })},
+	{key: "kv.type", flag: "kv-type", kind: text, initial: "f16", arg: "TYPE", words: kvTypeNames(),
+		help: "element type of the cache: " + strings.Join(kvTypeNames(), ", "),
+		set:  oneOf(kvTypeNames(), func(c *Config) *string { return &c.KV.Type })},
+	{key: "kv.positions", flag: "positions", kind: text, initial: "auto", arg: "KIND", words: positions,
+		help: "original, cache (renumbered inside the cache), or auto, the policy's own default",
+		set:  oneOf(positions, func(c *Config) *string { return &c.KV.Positions })},
+	{key: "kv.ctx", flag: "ctx", kind: either, initial: "auto", arg: "N",
+		help: "context in tokens; auto is the prompt and the new tokens",
+		set:  wholeOrAuto(1, 0, func(c *Config) *int { return &c.KV.Context })},
+	{key: "kv.chunk", flag: "chunk", kind: whole, initial: "256", arg: "N",
+		help: "prompt tokens processed at once, the most that live above the budget",
+		set:  wholeFrom(1, func(c *Config) *int { return &c.KV.Chunk })},
+
+	{key: "generate.max_new_tokens", flag: "max-new-tokens", short: "n", kind: whole, initial: "512", arg: "N",
+		help: "tokens to decode at most; 0 only processes the prompt",
+		set:  wholeFrom(0, func(c *Config) *int { return &c.Generate.MaxNewTokens })},
+	{key: "generate.temperature", flag: "temp", kind: number, initial: "0.7", arg: "X",
+		help: "sampling temperature; 0 is greedy",
+		set:  numberIn(0, math.MaxFloat64, func(c *Config) *float64 { return &c.Generate.Temperature })},
+	{key: "generate.top_k", flag: "top-k", kind: whole, initial: "40", arg: "N",
+		help: "sample from the N likeliest tokens; 0 is off",
+		set:  wholeFrom(0, func(c *Config) *int { return &c.Generate.TopK })},
+	{key: "generate.top_p", flag: "top-p", kind: number, initial: "0.95", arg: "X",
+		help: "sample from the fewest tokens that reach this probability; 1 or 0 is off",
+		set:  numberIn(0, 1, func(c *Config) *float64 { return &c.Generate.TopP })},
+	{key: "generate.min_p", flag: "min-p", kind: number, initial: "0", arg: "X",
+		help: "drop tokens below this share of the likeliest one's probability; 0 is off",
+		set:  numberIn(0, 1, func(c *Config) *float64 { return &c.Generate.MinP })},
+	{key: "generate.repeat_penalty", flag: "repeat-penalty", kind: number, initial: "1", arg: "X",
+		help: "lower the logits of tokens seen lately by this factor; 1 is off",
+		set:  numberIn(0, math.MaxFloat64, func(c *Config) *float64 { return &c.Generate.RepeatPenalty })},
+	{key: "generate.seed", flag: "seed", kind: whole, initial: "-1", arg: "N",
+		help: "seed of the sampling; -1 takes a fresh one and prints it", set: setSeed},
+
+	{key: "serve.address", flag: "address", kind: text, initial: "127.0.0.1:8080", arg: "HOST:PORT",
+		help: "address to listen on", set: setAddress},
+}
+
+var positions = []string{"auto", "original", "cache"}
+
+// section and name are the two halves of the key.
+func (s setting) section() string { section, _, _ := strings.Cut(s.key, "."); return section }
+func (s setting) name() string    { _, name, _ := strings.Cut(s.key, "."); return name }
+
+// env is the variable that sets it: kv.budget is VKDECODE_KV_BUDGET.
+func (s setting) env() string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.key, ".", "_"))
+}
+
+const envPrefix = "VKDECODE_"
+
+// sections in the order of the table.
+func sections() []string {
+	var names []string
+	for _, s := range settings {
+		names = append(names, s.section())
+	}
+	return slices.Compact(names)
+}
+
+func truthOf(field func(*Config) *bool) func(*Config, string) error {
+	return func(c *Config, given string) error {
+		v, err := strconv.ParseBool(given)
+		if err != nil {
+			return fmt.Errorf("got %q, want true or false", given)
+		}
+		*field(c) = v
+		return nil
+	}
+}
+
+func wholeFrom(least int, field func(*Config) *int) func(*Config, string) error {
+	return func(c *Config, given string) error {
+		v, err := strconv.ParseInt(given, 10, 32)
+		if err != nil || int(v) < least {
+			return fmt.Errorf("got %q, want a whole number from %d to %d", given, least, math.MaxInt32)
+		}
+		*field(c) = int(v)
+		return nil
+	}
+}
+
+// wholeOrAuto stores meaning for "auto".
+func wholeOrAuto(least, meaning int, field func(*Config) *int) func(*Config, string) error {
+	return func(c *Config, given string) error {
+		if given == "auto" {
+			*field(c) = meaning
+			return nil
+		}
+		if err := wholeFrom(least, field)(c, given); err != nil {
+			return fmt.Errorf(`%w, or "auto"`, err)
+		}
+		return nil
+	}
+}
+
+func numberIn(least, most float64, field func(*Config) *float64) func(*Config, string) error {
+	return func(c *Config, given string) error {
+		v, err := strconv.ParseFloat(given, 64)
+		if err != nil || !(v >= least && v <= most) { // NaN fails both
+			if most == math.MaxFloat64 {
+				return fmt.Errorf("got %q, want a number of at least %v", given, least)
+			}
+			return fmt.Errorf("got %q, want a number from %v to %v", given, least, most)
+		}
+		*field(c) = v
+		return nil
+	}
+}
+
+func oneOf(words []string, field func(*Config) *string) func(*Config, string) error {
+	return func(c *Config, given string) error {
+		if !slices.Contains(words, given) {
+			return fmt.Errorf("got %q, want %s%s", given, strings.Join(words, ", "), didYouMean(given, words))
+		}
+		*field(c) = given
+		return nil
+	}
+}
+
+func nonEmpty(field func(*Config) *string) func(*Config, string) error {
+	return func(c *Config, given string) error {
+		if strings.TrimSpace(given) == "" {
+			return fmt.Errorf("got an empty string")
+		}
+		*field(c) = given
+		return nil
+	}
+}
+
+func setPolicies(c *Config, given string) error {
+	specs, err := h2o.ParseSpecs(given)
+	if err != nil {
+		return err
+	}
+	for _, s := range specs {
+		if !slices.Contains(policies, s.Name) {
+			return fmt.Errorf("unknown policy %q, want one of %s%s", s.Name, strings.Join(policies, ", "), didYouMean(s.Name, policies))
+		}
+	}
+	c.KV.Policies = specs
+	return nil
+}
+
+func setBudget(c *Config, given string) (err error) {
+	c.KV.Budget, err = h2o.ParseBudget(given)
+	return err
+}
+
+func setSeed(c *Config, given string) error {
+	v, err := strconv.ParseInt(given, 10, 64)
+	if err != nil || v < -1 {
+		return fmt.Errorf("got %q, want a whole number from 0 to %d, or -1 for a fresh seed", given, int64(math.MaxInt64))
+	}
+	c.Generate.Seed = v
+	return nil
+}
+
+func setAddress(c *Config, given string) error {
+	_, port, err := net.SplitHostPort(given)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
+		return fmt.Errorf("got %q, want host:port such as 127.0.0.1:8080 (%v)", given, err)
+	}
+	c.Serve.Address = given
+	return nil
+}
+
+// didYouMean is the end of an error about an unknown word.
+func didYouMean(word string, known []string) string {
+	if near := h2o.Nearest(word, known); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	return ""
+}

@@ -1,0 +1,185 @@
+package h2o
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Budget is how much of the KV cache a run may keep: a share of the context,
+// slots per KV head, or bytes for the whole cache. Make one with ParseBudget;
+// the zero Budget is not valid.
+type Budget struct {
+	unit  budgetUnit
+	value int64  // parts per million, slots or bytes
+	text  string // as given
+}
+
+type budgetUnit uint8
+
+const (
+	noUnit budgetUnit = iota
+	shareOfContext
+	slotsPerHead
+	bytesOfCache
+)
+
+const (
+	million = 1_000_000 // a share of 1, in parts
+	// maxSlots keeps every position apart from the mark of an empty slot, 0xffffffff.
+	maxSlots = math.MaxUint32 - 1
+)
+
+// accepted ends every error about the form of a budget.
+const accepted = `give a share of the context above 0% and up to 100% ("20%"), slots per KV head ("1024") or bytes for the whole cache ("512MiB")`
+
+// byteUnits are the suffixes of a size, longest first where one ends another.
+var byteUnits = []struct {
+	suffix string
+	bytes  int64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+	{"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
+	{"B", 1},
+}
+
+// ParseBudget reads "20%", "12.5%", "1024", "512MiB" or "1.5GB". A percentage
+// has up to four decimals, which makes every share exact.
+func ParseBudget(text string) (Budget, error) {
+	refuse := func(why string) (Budget, error) {
+		return Budget{}, fmt.Errorf("h2o: budget %q: %s; %s", text, why, accepted)
+	}
+	trimmed := strings.TrimSpace(text)
+	if trimmed == "" {
+		return refuse("empty")
+	}
+	b := Budget{unit: slotsPerHead, text: trimmed}
+	number, scale := trimmed, int64(1)
+	if digits, found := strings.CutSuffix(trimmed, "%"); found {
+		b.unit, number, scale = shareOfContext, digits, million/100
+	} else {
+		for _, u := range byteUnits {
+			if digits, found := strings.CutSuffix(trimmed, u.suffix); found {
+				b.unit, number, scale = bytesOfCache, digits, u.bytes
+				break
+			}
+		}
+	}
+	value, why := scaled(strings.TrimSpace(number), scale, b.unit == bytesOfCache)
+	switch {
+	case why != "":
+		return refuse(why)
+	case value < 0:
+		return refuse("negative")
+	case value == 0:
+		return refuse("keeps nothing")
+	case b.unit == shareOfContext && value > million:
+		return refuse("more than the whole context")
+	case b.unit == slotsPerHead && value > maxSlots:
+		return refuse(fmt.Sprintf("more slots than there are positions (%d)", int64(maxSlots)))
+	}
+	b.value = value
+	return b, nil
+}
+
+// scaled returns a decimal number times scale, exact where it is whole; a size
+// may be cut down to a whole byte, anything else may not lose a digit.
+func scaled(number string, scale int64, cut bool) (value int64, why string) {
+	sign := int64(1)
+	if rest, found := strings.CutPrefix(number, "-"); found {
+		sign, number = -1, rest
+	}
+	whole, fraction, _ := strings.Cut(number, ".")
+	if !digits(whole) || fraction != "" && !digits(fraction) || strings.HasSuffix(number, ".") {
+		return 0, "not a number with a known unit"
+	}
+	n, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil || n > math.MaxInt64/scale {
+		return 0, "too large"
+	}
+	value = n * scale
+	for _, digit := range fraction {
+		if scale%10 != 0 && !cut {
+			return 0, "too many decimals"
+		}
+		// Binary units do not divide by ten: what is lost is under a byte per digit.
+		value += scale * int64(digit-'0') / 10
+		scale /= 10
+		if value < 0 {
+			return 0, "too large"
+		}
+	}
+	return sign * value, ""
+}
+
+func digits(s string) bool {
+	for _, r := range s {
+		if r < '0' || r > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// String returns the budget as it was given.
+func (b Budget) String() string { return b.text }
+
+// InBytes tells a budget in bytes, which bounds the capacity (kept slots and
+// chunk), from one that counts kept slots.
+func (b Budget) InBytes() bool { return b.unit == bytesOfCache }
+
+// Slots returns the slots per KV head that the budget allows, at most context:
+// a share of the context rounded half up, at least one; the given number; or
+// the slots whose bytes fit. bytesPerSlot counts one slot of every layer, KV
+// head and sequence.
+func (b Budget) Slots(context int, bytesPerSlot int64) (int, error) {
+	if context < 1 {
+		return 0, fmt.Errorf("h2o: budget %s: context of %d tokens, want at least 1", b, context)
+	}
+	var slots int64
+	switch b.unit {
+	case shareOfContext:
+		slots = max(1, (int64(context)*b.value+million/2)/million)
+	case slotsPerHead:
+		slots = b.value
+	case bytesOfCache:
+		if bytesPerSlot < 1 {
+			return 0, fmt.Errorf("h2o: budget %s: %d bytes per slot, want at least 1", b, bytesPerSlot)
+		}
+		if slots = b.value / bytesPerSlot; slots == 0 {
+			return 0, fmt.Errorf("h2o: budget %s: one slot of every layer and KV head takes %d bytes; give at least that, or a share of the context such as 20%%", b, bytesPerSlot)
+		}
+	default:
+		return 0, fmt.Errorf("h2o: budget is not set; %s", accepted)
+	}
+	return int(min(slots, int64(context))), nil
+}
+
+// Fit returns the slots per KV head a run keeps after every eviction, and the
+// capacity it allocates: min(kept + chunk, context), chunk being the most rows
+// added between two evictions. A budget in bytes holds the capacity, so its
+// kept slots are what the chunk leaves.
+func (b Budget) Fit(context, chunk int, bytesPerSlot int64) (kept, capacity int, err error) {
+	if chunk < 1 {
+		return 0, 0, fmt.Errorf("h2o: chunk of %d rows, want at least 1", chunk)
+	}
+	slots, err := b.Slots(context, bytesPerSlot)
+	if err != nil {
+		return 0, 0, err
+	}
+	if !b.InBytes() {
+		return slots, min(slots+chunk, context), nil
+	}
+	if slots == context {
+		return context, context, nil
+	}
+	if slots <= chunk {
+		return 0, 0, fmt.Errorf("h2o: budget %s holds %d slots per KV head (%d bytes each over all layers and heads), want more than the chunk of %d; raise it or try --chunk %d",
+			b, slots, bytesPerSlot, chunk, max(1, slots/2))
+	}
+	return slots - chunk, slots, nil
+}
+
+// MarshalText writes the budget as it was given.
+func (b Budget) MarshalText() ([]byte, error) { return []byte(b.text), nil }

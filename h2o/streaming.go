@@ -1,0 +1,12 @@
+package h2o
+
+// streaming keeps the first tokens, which soak up attention, and the most recent ones. Keys keep the rotation of their
+// original position; the paper renumbers positions inside the cache.
+var streaming = &Policy{
+	Name:    "streaming",
+	Summary: "attention sinks and the most recent tokens",
+	Source:  "Xiao et al., StreamingLLM, arXiv 2309.17453",
+	Birth:   BirthPosition,
+	Evicts:  true,
+	Sinks:   4,
+}

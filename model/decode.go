@@ -1,0 +1,175 @@
+package model
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+
+	"vkdecode/runtime"
+	"vkdecode/vk"
+)
+
+// StopReason says why a generation ended.
+type StopReason string
+
+const (
+	StopLength    StopReason = "length"    // as many tokens as asked for
+	StopEnd       StopReason = "end"       // an end token
+	StopCancelled StopReason = "cancelled" // the context ended
+)
+
+// Generation is what to decode.
+type Generation struct {
+	Tokens   int             // new tokens, at most
+	Sampler  runtime.Sampler // nil = greedy on the device
+	Observer Observer
+	Emit     func(token int32) error // called with each token as it is known
+}
+
+// Generate continues after the prompt: it samples a token, processes it, and so on. The last token emitted is not
+// processed. A token counts as emitted even when it is an end token.
+func (s *Session) Generate(ctx context.Context, g Generation) (StopReason, error) {
+	if g.Tokens <= 0 {
+		return StopLength, nil
+	}
+	logits, err := s.Logits()
+	if err != nil {
+		return "", err
+	}
+	sampler := g.Sampler
+	if sampler == nil {
+		if sampler, err = runtime.NewSampler(runtime.Sampling{}); err != nil {
+			return "", err
+		}
+	}
+	token, err := sampler.Next(logits, s.Tokens)
+	if err != nil {
+		return "", err
+	}
+	if err := g.Emit(token); err != nil {
+		return "", err
+	}
+	if slices.Contains(s.ends, token) {
+		return StopEnd, nil
+	}
+	if g.Sampler == nil && g.Observer.Step == nil {
+		return s.replay(ctx, g, token)
+	}
+	return s.stepwise(ctx, g, token, sampler)
+}
+
+// stepwise processes a token, waits, samples on the host, and so on.
+func (s *Session) stepwise(ctx context.Context, g Generation, token int32, sampler runtime.Sampler) (StopReason, error) {
+	for n := 1; n < g.Tokens; n++ {
+		if ctx.Err() != nil {
+			return StopCancelled, nil
+		}
+		if err := s.check([]int32{token}); err != nil {
+			return "", err
+		}
+		if err := s.process([]runtime.Row{{Token: token, Pos: int32(len(s.Tokens))}}, true); err != nil {
+			return "", err
+		}
+		s.Tokens = append(s.Tokens, token)
+		logits, err := s.Logits()
+		if err != nil {
+			return "", err
+		}
+		if g.Observer.Step != nil {
+			step := Step{Seen: len(s.Tokens)}
+			if g.Observer.Logits {
+				step.Logits = logits
+			}
+			if err := g.Observer.Step(step); err != nil {
+				return "", err
+			}
+		}
+		if token, err = sampler.Next(logits, s.Tokens); err != nil {
+			return "", err
+		}
+		if err := g.Emit(token); err != nil {
+			return "", err
+		}
+		if slices.Contains(s.ends, token) {
+			return StopEnd, nil
+		}
+	}
+	return StopLength, nil
+}
+
+// replay submits the recorded step again and again: the device samples and makes the next step by itself, and the host
+// only reads which tokens came. Steps submitted after an end token change nothing.
+func (s *Session) replay(ctx context.Context, g Generation, token int32) (reason StopReason, err error) {
+	steps := g.Tokens - 1
+	if err := s.check(make([]int32, steps)); err != nil {
+		return "", err
+	}
+	body, err := s.body(1)
+	if err != nil {
+		return "", err
+	}
+	if err := s.control.Write([]runtime.Row{{Token: token, Pos: int32(len(s.Tokens))}}, []int{0}); err != nil {
+		return "", err
+	}
+	s.lastRow = 0
+	var queue []*vk.Pending
+	defer func() { // the device must have stopped before anything it uses is read or freed
+		if e := wait(queue); err == nil {
+			err = e
+		}
+	}()
+	var commands []*vk.Commands
+	for submitted, read := 0, 0; read < steps; {
+		for submitted < steps && len(queue) < inFlight && ctx.Err() == nil {
+			if submitted == 0 || s.model.engine.Anew {
+				if commands, err = s.decodeCommands(body); err != nil {
+					return "", err
+				}
+			}
+			p, err := s.model.engine.Device.Submit(commands...)
+			if err != nil {
+				return "", err
+			}
+			queue = append(queue, p)
+			submitted++
+		}
+		if len(queue) == 0 {
+			return StopCancelled, nil
+		}
+		if err := queue[0].Wait(runtime.Patience); err != nil {
+			return "", err
+		}
+		queue = append(queue[:0], queue[1:]...)
+		s.Tokens = append(s.Tokens, token)
+		if token, err = s.readToken(read); err != nil {
+			return "", err
+		}
+		read++
+		if err := g.Emit(token); err != nil {
+			return "", err
+		}
+		if slices.Contains(s.ends, token) {
+			return StopEnd, nil
+		}
+	}
+	return StopLength, nil
+}
+
+// decodeCommands are the recordings of one decode step, in order.
+func (s *Session) decodeCommands(body *runtime.Program) (all []*vk.Commands, err error) {
+	for _, p := range []*runtime.Program{body, s.head, s.greedy} {
+		commands, err := p.Commands()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, commands...)
+	}
+	return all, nil
+}
+
+// readToken reads the token that decode step n sampled.
+func (s *Session) readToken(n int) (int32, error) {
+	var b [4]byte
+	err := s.model.engine.Device.Read(b[:], s.ring.Slice(int64(n%ringSteps*4), 4))
+	return int32(binary.LittleEndian.Uint32(b[:])), err
+}

@@ -1,0 +1,115 @@
+package model
+
+import (
+	"fmt"
+
+	"vkdecode/h2o"
+	"vkdecode/runtime"
+)
+
+// llama is the architecture of Llama and its kin: RMS norms, rotary positions, grouped queries, a gated feed-forward
+// part with SiLU. GGUF files keep its Q and K rows permuted so that rotary pairs are neighbours. Biases are used where
+// the file has them.
+type llama struct {
+	config *Config
+	embed  *Matrix // (vocab, width)
+	layers []llamaLayer
+	norm   *vector // (width)
+	head   *Matrix // (vocab, width); embed where they are tied
+}
+
+type llamaLayer struct {
+	attnNorm *vector   // (width)
+	qkv      []*Matrix // one of (heads + 2 KV heads) * head size rows; three where the file gives q, k, v different types
+	out      *Matrix   // (width, heads * head size)
+	ffnNorm  *vector   // (width)
+	gateUp   []*Matrix // one of interleaved gate and up; or up, gate where the file gives them different types
+	down     *Matrix   // (width, ffn)
+}
+
+func newLlama(w *weights) (architecture, error) {
+	c, err := readConfig(w.file, "llama")
+	if err != nil {
+		return nil, err
+	}
+	m := &llama{config: c}
+	embed := w.tensor("token_embd.weight", c.Width, -1)
+	if w.err != nil {
+		return nil, w.err
+	}
+	c.Vocab = int(embed.Rows())
+	m.embed = w.matrix("embed", embed)
+	m.norm = w.vector("output_norm.weight", c.Width)
+	m.head = m.embed
+	if w.has("output.weight") {
+		m.head = w.matrix("head", w.tensor("output.weight", c.Width, c.Vocab))
+	}
+	for i, l := range c.Layers {
+		b := fmt.Sprintf("blk.%d.", i)
+		width, queries, keys := c.Width, l.Query*c.HeadDim, l.KV*c.HeadDim
+		q, k, v := w.tensor(b+"attn_q.weight", width, queries), w.tensor(b+"attn_k.weight", width, keys), w.tensor(b+"attn_v.weight", width, keys)
+		gate, up := w.tensor(b+"ffn_gate.weight", width, l.FFN), w.tensor(b+"ffn_up.weight", width, l.FFN)
+		m.layers = append(m.layers, llamaLayer{
+			attnNorm: w.vector(b+"attn_norm.weight", width),
+			qkv:      w.fused(fmt.Sprintf("qkv.%d", i), q, k, v),
+			out:      w.matrix(fmt.Sprintf("out.%d", i), w.tensor(b+"attn_output.weight", queries, width)),
+			ffnNorm:  w.vector(b+"ffn_norm.weight", width),
+			gateUp:   w.paired(fmt.Sprintf("gateup.%d", i), gate, up),
+			down:     w.matrix(fmt.Sprintf("down.%d", i), w.tensor(b+"ffn_down.weight", l.FFN, width)),
+		})
+		if w.err != nil {
+			return nil, w.err
+		}
+	}
+	return m, w.err
+}
+
+func (m *llama) Config() *Config { return m.config }
+
+// widths are the row sizes, in elements, that the activations need.
+func (m *llama) widths() (w widths) {
+	w.x = m.embed.paddedColumns()
+	for i, l := range m.layers {
+		c := m.config.Layers[i]
+		w.qkv = max(w.qkv, (c.Query+2*c.KV)*m.config.HeadDim)
+		w.attn = max(w.attn, l.out.paddedColumns())
+		w.ffn = max(w.ffn, l.down.paddedColumns())
+		w.x = max(w.x, l.qkv[0].paddedColumns(), l.gateUp[0].paddedColumns())
+	}
+	w.x = max(w.x, m.head.paddedColumns())
+	w.qkv = (w.qkv + 3) &^ 3
+	return w
+}
+
+// body records the layers for up to rows rows: from the tokens of the step to s.x.
+func (m *llama) body(p *runtime.Program, s *Session, rows int, batch bool) {
+	e, step, w := s.model.engine, s.step, s.widths
+	m.embed.gather(e, p, step, s.x.Range, rows)
+	for i, l := range m.layers {
+		s.rmsNorm(p, s.x, s.xn, l.attnNorm, rows, false)
+		offset := 0
+		for _, part := range l.qkv {
+			part.multiply(e, p, step, product{x: s.xn.Range, y: s.qkv.Range, xStride: w.x, yStride: w.qkv, yOffset: offset, epilogue: store, rows: rows})
+			offset += part.rows
+		}
+		s.cache.Append(p, step, i, rows, batch, s.qkv.Range, w.qkv, s.attn.Range, w.attn, h2o.Rotation{Dim: m.config.RopeDim, Table: s.rope})
+		l.out.multiply(e, p, step, product{x: s.attn.Range, y: s.x.Range, res: s.x.Range, xStride: w.attn, yStride: w.x, epilogue: addRes, rows: rows})
+		s.rmsNorm(p, s.x, s.xn, l.ffnNorm, rows, false)
+		ffn := product{x: s.xn.Range, y: s.ffn.Range, xStride: w.x, yStride: w.ffn, epilogue: siluPair, rows: rows}
+		if len(l.gateUp) == 2 {
+			ffn.epilogue = store
+			l.gateUp[0].multiply(e, p, step, ffn)
+			ffn.epilogue, ffn.res = siluMul, s.ffn.Range
+		}
+		l.gateUp[len(l.gateUp)-1].multiply(e, p, step, ffn)
+		// A width that varies by layer leaves numbers of a wider layer behind: its weights there are zero, see planes.
+		l.down.multiply(e, p, step, product{x: s.ffn.Range, y: s.x.Range, res: s.x.Range, xStride: w.ffn, yStride: w.x, epilogue: addRes, rows: rows})
+		p.Cut()
+	}
+}
+
+// logits records the final norm and the logits of up to outs wanted rows.
+func (m *llama) logits(p *runtime.Program, s *Session, outs int) {
+	s.rmsNorm(p, s.x, s.xn, m.norm, outs, true)
+	m.head.multiply(s.model.engine, p, s.step, product{x: s.xn.Range, y: s.logits.Range, xStride: s.widths.x, yStride: s.logitsStride, epilogue: store, rows: outs, outs: true})
+}

@@ -1,0 +1,167 @@
+// Package model turns files into sessions: it reads GGUF, tokenizers and architectures, keeps the weights on the device
+// and decodes.
+package model
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"vkdecode/model/gguf"
+	"vkdecode/model/tokenizer"
+	"vkdecode/runtime"
+)
+
+// architecture is one kind of model: its weights, and the graph over them.
+type architecture interface {
+	Config() *Config
+	widths() widths
+	body(p *runtime.Program, s *Session, rows int, batch bool)
+	logits(p *runtime.Program, s *Session, outs int)
+}
+
+// widths are the row sizes, in elements, of a session's activations.
+type widths struct{ x, qkv, attn, ffn int }
+
+// archs are the architectures, by the name that files give them.
+var archs = map[string]func(*weights) (architecture, error){
+	"llama": newLlama,
+}
+
+// Model is a loaded model: weights on the device, never changed.
+type Model struct {
+	*Config
+	Tokenizer    *tokenizer.Tokenizer // nil if the file has none that is supported
+	TokenizerErr error                // why Tokenizer is nil
+	Template     string               // chat template, empty if there is none
+	BOS, EOS     string               // texts of the tokens that begin and end a text, for the template
+
+	arch   architecture
+	engine *runtime.Engine
+	arena  *runtime.Arena
+	ends   []int32
+}
+
+// Load reads a model from a file onto the device. progress, if not nil, is called with the bytes done and the total.
+// The file may be closed afterwards.
+func Load(e *runtime.Engine, f *gguf.File, progress func(done, total int64)) (*Model, error) {
+	name, ok, err := f.String("general.architecture")
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, errors.New(`model: key "general.architecture" is missing`)
+	}
+	build, ok := archs[name]
+	if !ok {
+		var known []string
+		for k := range archs {
+			known = append(known, k)
+		}
+		slices.Sort(known)
+		return nil, fmt.Errorf("model: architecture %q is not supported; %s is", name, strings.Join(known, ", "))
+	}
+	m := &Model{engine: e, arena: &runtime.Arena{}}
+	w := &weights{engine: e, arena: m.arena, file: f}
+	if m.arch, err = build(w); err != nil {
+		return nil, err
+	}
+	m.Config = m.arch.Config()
+	if err := m.readTokenizer(f); err != nil {
+		return nil, err
+	}
+	if err := m.arena.Allocate(e.Device); err != nil {
+		return nil, err
+	}
+	if err := w.load(progress); err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// Bytes is the device memory that the weights take.
+func (m *Model) Bytes() int64 { return m.arena.Bytes("") }
+
+// Ends are the tokens that end a generation.
+func (m *Model) Ends() []int32 { return m.ends }
+
+// Close frees the weights. Its sessions must be closed before.
+func (m *Model) Close() { m.arena.Free() }
+
+// readTokenizer reads the vocabulary. One that is missing or not supported leaves Tokenizer nil: a run on given token
+// ids needs none. One that contradicts the model is an error.
+func (m *Model) readTokenizer(f *gguf.File) error {
+	v, err := vocabulary(f)
+	if err != nil {
+		return err
+	}
+	m.Template, _, _ = f.String("tokenizer.chat_template")
+	if v == nil {
+		m.TokenizerErr = errors.New("model: the file has no vocabulary")
+		return nil
+	}
+	if len(v.Tokens) > 0 && len(v.Tokens) != m.Vocab {
+		return fmt.Errorf("model: %d tokens in the vocabulary, %d rows in the embedding", len(v.Tokens), m.Vocab)
+	}
+	m.Tokenizer, m.TokenizerErr = tokenizer.New(*v)
+	if unsupported := new(tokenizer.UnsupportedError); m.TokenizerErr != nil && !errors.As(m.TokenizerErr, &unsupported) {
+		return m.TokenizerErr
+	}
+	for id := range int32(m.Vocab) {
+		if m.Tokenizer != nil && m.Tokenizer.IsEnd(id) {
+			m.ends = append(m.ends, id)
+		}
+	}
+	if v.EOS >= 0 {
+		m.EOS = v.Tokens[v.EOS]
+		if m.Tokenizer == nil {
+			m.ends = []int32{v.EOS}
+		}
+	}
+	if v.BOS >= 0 {
+		m.BOS = v.Tokens[v.BOS]
+	}
+	return nil
+}
+
+// vocabulary collects what the file says of its tokens; nil if it says nothing.
+func vocabulary(f *gguf.File) (*tokenizer.Vocabulary, error) {
+	const p = "tokenizer.ggml."
+	kind, ok, err := f.String(p + "model")
+	if err != nil || !ok || kind == "none" || kind == "no_vocab" {
+		return nil, err
+	}
+	v := &tokenizer.Vocabulary{Model: kind}
+	var errs []error
+	keep := func(err error) { errs = append(errs, err) }
+	v.Pre, _, err = f.String(p + "pre")
+	keep(err)
+	v.Tokens, _, err = f.Strings(p + "tokens")
+	keep(err)
+	v.Merges, _, err = f.Strings(p + "merges")
+	keep(err)
+	types, _, err := f.Ints(p + "token_type")
+	keep(err)
+	for _, t := range types {
+		v.Types = append(v.Types, int32(t))
+	}
+	id := func(key string) int32 {
+		n, ok, err := f.Uint(p + key)
+		keep(err)
+		if !ok || err != nil || n >= uint64(len(v.Tokens)) {
+			return -1
+		}
+		return int32(n)
+	}
+	v.BOS, v.EOS, v.EOT = id("bos_token_id"), id("eos_token_id"), id("eot_token_id")
+	v.UNK, v.PAD = id("unknown_token_id"), id("padding_token_id")
+	if v.AddBOS, ok, err = f.Bool(p + "add_bos_token"); !ok {
+		v.AddBOS = tokenizer.AddsBOS(v.Pre) && v.BOS >= 0
+	}
+	keep(err)
+	v.AddEOS, _, err = f.Bool(p + "add_eos_token")
+	keep(err)
+	return v, errors.Join(errs...)
+}

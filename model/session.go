@@ -1,0 +1,370 @@
+package model
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"vkdecode/h2o"
+	"vkdecode/runtime"
+	"vkdecode/shaders"
+	"vkdecode/vk"
+)
+
+// outRows is how many rows of logits are computed at once; more are wanted only when every position's are.
+const outRows = 16
+
+// ringSteps is the number of decode steps whose tokens the device keeps for the host.
+const ringSteps = 64
+
+// inFlight is the number of decode steps submitted ahead of the one whose token the host waits for.
+const inFlight = 2
+
+// SessionOptions are what a session is opened with.
+type SessionOptions struct {
+	KV      h2o.Settings
+	Length  int  // tokens it can process, prompt and new ones
+	Context int  // tokens that a budget in percent is of, 0 = Length
+	Prompt  int  // tokens of the longest prompt, 0 = Length; a chunk is never longer
+	Ends    bool // decoding stops at the model's end tokens
+}
+
+// Session is one sequence being decoded: its cache, its position and the recorded programs.
+type Session struct {
+	Tokens []int32 // processed so far
+
+	model  *Model
+	arena  *runtime.Arena
+	cache  *h2o.Cache
+	widths widths
+	chunk  int
+
+	step, tokens, ring, endList, rope *runtime.Tensor
+	x, xn, qkv, attn, ffn, logits     *runtime.Tensor // (rows, widths) f32
+	logitsStride                      int
+	control                           *runtime.Step
+	bodies                            map[int]*runtime.Program // by rows
+	head, headAll, greedy             *runtime.Program         // logits of one row, of outRows rows; argmax and advance
+	ends                              []int32                  // tokens that end a generation
+	lastRow                           int                      // of logits: the last token processed
+}
+
+// NewSession plans, allocates and records a session. Its programs are compiled here, so that decoding is only work.
+func (m *Model) NewSession(o SessionOptions) (*Session, error) {
+	if o.Prompt <= 0 || o.Prompt > o.Length {
+		o.Prompt = o.Length
+	}
+	plan, err := h2o.NewPlan(o.KV, m.Geometry(), o.Context, o.Length, o.Prompt)
+	if err != nil {
+		return nil, err
+	}
+	e := m.engine
+	s := &Session{model: m, arena: &runtime.Arena{}, widths: m.arch.widths(), chunk: plan.Chunk, bodies: map[int]*runtime.Program{}}
+	if s.cache, err = h2o.NewCache(e, s.arena, m.Geometry(), plan, 1, s.chunk); err != nil {
+		return nil, err
+	}
+	s.plan(o)
+	if err := s.arena.Allocate(e.Device); err != nil {
+		return nil, err
+	}
+	if err := s.prepare(o); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// plan names the tensors beside the cache. Rows are padded to whole tiles of columns, which products read.
+func (s *Session) plan(o SessionOptions) {
+	tile := s.model.engine.Tuning.Cols
+	rows := ceil(max(s.chunk, outRows), tile) * tile
+	floats := func(name string, width int) *runtime.Tensor {
+		return s.arena.Tensor("scratch."+name, int64(4*rows*width))
+	}
+	w := s.widths
+	s.x, s.xn, s.qkv, s.attn, s.ffn = floats("x", w.x), floats("xn", w.x), floats("qkv", w.qkv), floats("attn", w.attn), floats("ffn", w.ffn)
+	s.logitsStride = (s.model.Vocab + 3) &^ 3
+	s.logits = s.arena.Tensor("scratch.logits", int64(4*outRows*s.logitsStride))
+	s.step = s.arena.Tensor("step.step", runtime.StepBytes)
+	s.tokens = s.arena.Tensor("step.tokens", 4*outRows)
+	s.ring = s.arena.Tensor("step.ring", 4*ringSteps)
+	s.endList = s.arena.Tensor("step.ends", int64(4*(1+len(s.model.ends))))
+	s.rope = s.arena.Tensor("rope.table", int64(4*o.Length*s.model.RopeDim))
+}
+
+// prepare fills the constant tensors and records the programs.
+func (s *Session) prepare(o SessionOptions) error {
+	e := s.model.engine
+	s.control = runtime.NewStep(e.Device, s.step)
+	if err := writeFloats(e.Device, s.rope, s.model.ropeTable(o.Length)); err != nil {
+		return err
+	}
+	if o.Ends {
+		s.ends = s.model.ends
+	}
+	ends := []uint32{uint32(len(s.ends))}
+	for _, id := range s.ends {
+		ends = append(ends, uint32(id))
+	}
+	if err := e.Device.Write(s.endList.Slice(0, int64(4*len(ends))), wordBytes(ends)); err != nil {
+		return err
+	}
+	if err := s.Reset(); err != nil {
+		return err
+	}
+	for _, rows := range []int{1, s.chunk} {
+		if _, err := s.body(rows); err != nil {
+			return err
+		}
+	}
+	s.head = e.NewProgram("head")
+	s.model.arch.logits(s.head, s, 1)
+	s.greedy = e.NewProgram("greedy")
+	v := e.Variant("", "")
+	s.greedy.Dispatch(shaders.Argmax{Lanes: uint32(e.Tuning.Lanes), Vocab: uint32(s.model.Vocab), Stride: uint32(s.logitsStride / 4),
+		Step: s.step.Range, Logits: s.logits.Range, Tokens: s.tokens.Range}, v, 1, 1, 1)
+	s.greedy.Dispatch(shaders.Advance{Lanes: uint32(e.Tuning.Lanes), Rows: 1, Entries: ringSteps,
+		Step: s.step.Range, Tokens: s.tokens.Range, Ends: s.endList.Range, StepOut: s.step.Range, Ring: s.ring.Range}, v, 1, 1, 1)
+	if err := s.head.Record(); err != nil {
+		return err
+	}
+	return s.greedy.Record()
+}
+
+// body returns the program for up to so many rows of the sequence.
+func (s *Session) body(rows int) (*runtime.Program, error) {
+	if p := s.bodies[rows]; p != nil {
+		return p, nil
+	}
+	p := s.model.engine.NewProgram(fmt.Sprintf("body%d", rows))
+	s.model.arch.body(p, s, rows, rows == 1)
+	s.bodies[rows] = p
+	return p, p.Record()
+}
+
+// rmsNorm records y = norm(x) * w for the rows of the step, or for those whose logits are wanted.
+func (s *Session) rmsNorm(p *runtime.Program, x, y *runtime.Tensor, w *vector, rows int, wanted bool) {
+	e := s.model.engine
+	k := shaders.RmsNorm{Lanes: uint32(e.Tuning.Lanes), Width: uint32(s.model.Width), Quads: uint32(s.widths.x / 4), Eps: s.model.Eps,
+		Step: s.step.Range, X: x.Range, W: w.tensor.Range, Y: y.Range}
+	if wanted {
+		k.Gather = 1
+	}
+	p.Dispatch(k, e.Variant("", ""), 1, rows, 1)
+}
+
+// Plan is what the cache's settings came to.
+func (s *Session) Plan() *h2o.Plan { return s.cache.Plan }
+
+// Cache gives reports access to what the cache holds. No step may be running.
+func (s *Session) Cache() *h2o.Cache { return s.cache }
+
+// Held is the memory that K and V take on the device.
+func (s *Session) Held() int64 { return s.model.engine.Device.HeldBy("kv.") }
+
+// Memory is the device memory of the session by class of tensor.
+func (s *Session) Memory() *runtime.Arena { return s.arena }
+
+// Times is what each kernel took in the last decode step. It needs an engine with Debug >= 2.
+func (s *Session) Times() (times []runtime.KernelTime, err error) {
+	for _, p := range []*runtime.Program{s.bodies[1], s.head} {
+		if times, err = p.Times(times); err != nil {
+			return nil, err
+		}
+	}
+	return times, nil
+}
+
+// Reset empties the session: the next prompt starts at position 0.
+func (s *Session) Reset() error {
+	s.Tokens = s.Tokens[:0]
+	return s.cache.Reset()
+}
+
+// Close frees the session's memory and programs.
+func (s *Session) Close() {
+	s.model.engine.Device.WaitIdle()
+	for _, p := range s.bodies {
+		p.Free()
+	}
+	for _, p := range []*runtime.Program{s.head, s.headAll, s.greedy} {
+		if p != nil {
+			p.Free()
+		}
+	}
+	s.arena.Free()
+}
+
+// Step is what an observer sees after each step: the tokens processed so far, and the logits of the rows that were
+// asked for (valid during the call).
+type Step struct {
+	Seen   int
+	Logits []float32 // (rows of the step, vocab), nil unless asked for
+}
+
+// Observer is called after each step that the host waits for, nil for none. Decoding with one waits for every step.
+type Observer struct {
+	Logits bool // wants the logits of every row
+	Step   func(Step) error
+}
+
+// check refuses tokens that the session cannot process.
+func (s *Session) check(tokens []int32) error {
+	for _, t := range tokens {
+		if t < 0 || int(t) >= s.model.Vocab {
+			return fmt.Errorf("model: token id %d, want 0 to %d", t, s.model.Vocab-1)
+		}
+	}
+	if have := s.cache.Plan.Length; len(s.Tokens)+len(tokens) > have {
+		return fmt.Errorf("model: %d tokens are more than the %d the session was opened for", len(s.Tokens)+len(tokens), have)
+	}
+	return nil
+}
+
+// Prompt processes tokens in chunks. Afterwards Logits gives those of the last. progress, if not nil, is called with the
+// tokens done. It stops between chunks when ctx ends.
+func (s *Session) Prompt(ctx context.Context, tokens []int32, o Observer, progress func(done int)) error {
+	if len(tokens) == 0 {
+		return errors.New("model: the prompt is empty")
+	}
+	if err := s.check(tokens); err != nil {
+		return err
+	}
+	for done := 0; done < len(tokens); {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(s.chunk, len(tokens)-done)
+		rows := make([]runtime.Row, n)
+		for i := range rows {
+			rows[i] = runtime.Row{Token: tokens[done+i], Pos: int32(len(s.Tokens) + i)}
+		}
+		last := done+n == len(tokens)
+		if err := s.process(rows, last && !o.Logits); err != nil {
+			return err
+		}
+		s.Tokens = append(s.Tokens, tokens[done:done+n]...)
+		done += n
+		if o.Step != nil {
+			step := Step{Seen: len(s.Tokens)}
+			if o.Logits {
+				var err error
+				if step.Logits, err = s.logitsOf(rows); err != nil {
+					return err
+				}
+			}
+			if err := o.Step(step); err != nil {
+				return err
+			}
+		}
+		if progress != nil {
+			progress(done)
+		}
+	}
+	return nil
+}
+
+// process runs one step over rows and waits for it; wantLast also computes the logits of the last row.
+func (s *Session) process(rows []runtime.Row, wantLast bool) error {
+	bucket := s.chunk
+	if len(rows) == 1 {
+		bucket = 1
+	}
+	body, err := s.body(bucket)
+	if err != nil {
+		return err
+	}
+	if err := s.control.Write(rows, []int{len(rows) - 1}); err != nil {
+		return err
+	}
+	programs := []*runtime.Program{body}
+	s.lastRow = 0
+	if wantLast {
+		programs = append(programs, s.head)
+	}
+	return s.run(programs...)
+}
+
+// run submits programs segment by segment and waits for them: no submit of a chunk is long enough to be killed.
+func (s *Session) run(programs ...*runtime.Program) error {
+	var pending []*vk.Pending
+	for _, p := range programs {
+		commands, err := p.Commands()
+		if err != nil {
+			return errors.Join(err, wait(pending))
+		}
+		for _, c := range commands {
+			one, err := s.model.engine.Device.Submit(c)
+			if err != nil {
+				return errors.Join(err, wait(pending))
+			}
+			pending = append(pending, one)
+		}
+	}
+	return wait(pending)
+}
+
+func wait(pending []*vk.Pending) error {
+	for _, p := range pending {
+		if err := p.Wait(runtime.Patience); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// logitsOf computes the logits of all rows of the step just run.
+func (s *Session) logitsOf(rows []runtime.Row) ([]float32, error) {
+	if s.headAll == nil {
+		s.headAll = s.model.engine.NewProgram("heads")
+		s.model.arch.logits(s.headAll, s, outRows)
+		if err := s.headAll.Record(); err != nil {
+			return nil, err
+		}
+	}
+	all := make([]float32, 0, len(rows)*s.model.Vocab)
+	for first := 0; first < len(rows); first += outRows {
+		outs := make([]int, min(outRows, len(rows)-first))
+		for i := range outs {
+			outs[i] = first + i
+		}
+		if err := s.control.Write(rows, outs); err != nil {
+			return nil, err
+		}
+		if err := s.run(s.headAll); err != nil {
+			return nil, err
+		}
+		s.lastRow = len(outs) - 1
+		for i := range outs {
+			var err error
+			if all, err = s.readLogits(all, i); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return all, nil
+}
+
+// Logits reads the logits (vocab) of the last token processed.
+func (s *Session) Logits() ([]float32, error) { return s.readLogits(nil, s.lastRow) }
+
+func (s *Session) readLogits(to []float32, row int) ([]float32, error) {
+	b := make([]byte, 4*s.model.Vocab)
+	if err := s.model.engine.Device.Read(b, s.logits.Slice(int64(4*row*s.logitsStride), int64(len(b)))); err != nil {
+		return nil, err
+	}
+	for i := range s.model.Vocab {
+		to = append(to, math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
+	}
+	return to, nil
+}
+
+func wordBytes(words []uint32) []byte {
+	b := make([]byte, 0, 4*len(words))
+	for _, w := range words {
+		b = binary.LittleEndian.AppendUint32(b, w)
+	}
+	return b
+}

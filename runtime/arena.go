@@ -1,0 +1,91 @@
+package runtime
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"vkdecode/vk"
+)
+
+// Tensor is a piece of device memory that is planned before it exists.
+type Tensor struct {
+	Name  string // "kv.k.3": the part before the first dot is its class
+	Bytes int64
+	vk.Range
+}
+
+// Arena plans device memory, then allocates exactly what was planned.
+type Arena struct {
+	tensors []*Tensor
+	device  *vk.Device
+}
+
+// Tensor plans a tensor of so many bytes, rounded up to 16. It has no memory until Allocate.
+func (a *Arena) Tensor(name string, bytes int64) *Tensor {
+	t := &Tensor{Name: name, Bytes: max(bytes+15, 16) &^ 15}
+	a.tensors = append(a.tensors, t)
+	return t
+}
+
+// Bytes is the planned size of the tensors whose name begins with prefix.
+func (a *Arena) Bytes(prefix string) (sum int64) {
+	for _, t := range a.tensors {
+		if len(t.Name) >= len(prefix) && t.Name[:len(prefix)] == prefix {
+			sum += t.Bytes
+		}
+	}
+	return sum
+}
+
+// Allocate gives every planned tensor its memory, zeroed, and checks that the device holds what was planned.
+func (a *Arena) Allocate(d *vk.Device) error {
+	a.device = d
+	before := d.Held()
+	for _, t := range a.tensors {
+		b, err := d.NewBuffer(t.Name, t.Bytes, vk.Local)
+		if err != nil {
+			a.Free()
+			return fmt.Errorf("runtime: %w", err)
+		}
+		t.Range = b.All()
+		if err := d.Zero(t.Range); err != nil {
+			a.Free()
+			return fmt.Errorf("runtime: zero %q: %w", t.Name, err)
+		}
+	}
+	if held := d.Held() - before; held != a.Bytes("") {
+		return fmt.Errorf("runtime: %d bytes held, %d planned", held, a.Bytes(""))
+	}
+	return nil
+}
+
+// Free gives the memory back. The device must have finished with it.
+func (a *Arena) Free() {
+	for _, t := range a.tensors {
+		if t.Buffer != nil {
+			t.Buffer.Free()
+			t.Range = vk.Range{}
+		}
+	}
+}
+
+// Print writes one line per class of tensors: bytes and number.
+func (a *Arena) Print(w io.Writer) {
+	var classes []string
+	bytes, count := map[string]int64{}, map[string]int{}
+	for _, t := range a.tensors {
+		class := t.Name
+		if i := slices.Index([]byte(t.Name), '.'); i >= 0 {
+			class = t.Name[:i]
+		}
+		if count[class] == 0 {
+			classes = append(classes, class)
+		}
+		bytes[class] += t.Bytes
+		count[class]++
+	}
+	for _, c := range classes {
+		fmt.Fprintf(w, "%-10s %12d bytes in %d tensors\n", c, bytes[c], count[c])
+	}
+}

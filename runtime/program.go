@@ -1,0 +1,217 @@
+package runtime
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"vkdecode/shaders"
+	"vkdecode/vk"
+)
+
+// Program is a list of dispatches that is recorded once and submitted for every step. What changes from step to step
+// lives in buffers. It is cut into segments so that a long one can be submitted in pieces.
+type Program struct {
+	Name    string
+	engine  *Engine
+	calls   []dispatch
+	cuts    []int // index of the first call of each segment but the first
+	err     error // the first error while building
+	records []*vk.Commands
+}
+
+type dispatch struct {
+	shaders.Call
+	x, y, z uint32
+}
+
+// NewProgram begins an empty program.
+func (e *Engine) NewProgram(name string) *Program { return &Program{Name: name, engine: e} }
+
+// Variant is the form of the engine's kernels for a weight type and a cache type.
+func (e *Engine) Variant(weight, cache string) shaders.Variant {
+	return shaders.Variant{Form: e.Tuning.Form, Weight: weight, Cache: cache}
+}
+
+// Dispatch appends a kernel over a grid of workgroups. Errors are kept until Record.
+func (p *Program) Dispatch(k shaders.Kernel, v shaders.Variant, x, y, z int) {
+	c, err := k.Call(v)
+	if err != nil && p.err == nil {
+		p.err = err
+	}
+	p.calls = append(p.calls, dispatch{c, uint32(x), uint32(y), uint32(z)})
+}
+
+// Cut ends a segment: what follows may go into another submit.
+func (p *Program) Cut() {
+	if n := len(p.calls); n > 0 && (len(p.cuts) == 0 || p.cuts[len(p.cuts)-1] != n) {
+		p.cuts = append(p.cuts, n)
+	}
+}
+
+// Record compiles the pipelines and records the commands.
+func (p *Program) Record() error {
+	if p.err != nil {
+		return fmt.Errorf("runtime: program %s: %w", p.Name, p.err)
+	}
+	calls := make([]shaders.Call, len(p.calls))
+	for i, c := range p.calls {
+		calls[i] = c.Call
+	}
+	if err := p.engine.compile(calls); err != nil {
+		return err
+	}
+	p.Free()
+	begin := 0
+	for _, end := range append(p.cuts, len(p.calls)) {
+		if end == begin {
+			continue
+		}
+		c, err := p.engine.Device.Record(fmt.Sprintf("%s.%d", p.Name, len(p.records)), p.ops(p.calls[begin:end]))
+		if err != nil {
+			return fmt.Errorf("runtime: program %s: %w", p.Name, err)
+		}
+		p.records = append(p.records, c)
+		begin = end
+	}
+	return nil
+}
+
+// ops turns dispatches into operations with the barriers they need. A segment begins with a barrier: what ran before it
+// is the previous segment, another program, or this one's own previous replay.
+func (p *Program) ops(calls []dispatch) []vk.Op {
+	ops := []vk.Op{{Kind: vk.Barrier}}
+	timed := p.engine.Debug >= 2 && p.engine.Device.Info.Limits.TimestampPeriod > 0
+	if timed {
+		ops = append(ops, vk.Op{Kind: vk.Timestamp})
+	}
+	var since hazards
+	for i, c := range calls {
+		if timed || since.conflict(c.Call) {
+			ops = append(ops, vk.Op{Kind: vk.Barrier})
+			since = hazards{}
+		}
+		since.add(c.Call)
+		ops = append(ops, vk.Op{Kind: vk.Dispatch, Name: c.Kernel, Pipeline: p.engine.pipeline(c.Call), Push: c.Push, Bindings: c.Bindings, X: c.x, Y: c.y, Z: c.z})
+		if timed {
+			ops = append(ops, vk.Op{Kind: vk.Timestamp, Query: uint32(i + 1)})
+		}
+	}
+	return ops
+}
+
+// hazards are the ranges read and written since the last barrier.
+type hazards struct{ reads, writes []vk.Range }
+
+// conflict tells whether a call must wait for what ran since the last barrier: it reads or writes what was written, or
+// writes what was read.
+func (h *hazards) conflict(c shaders.Call) bool {
+	for i, r := range c.Bindings {
+		if overlaps(h.writes, r) || c.Access[i]&shaders.Write != 0 && overlaps(h.reads, r) {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *hazards) add(c shaders.Call) {
+	for i, r := range c.Bindings {
+		if c.Access[i]&shaders.Write != 0 {
+			h.writes = append(h.writes, r)
+		}
+		if c.Access[i]&shaders.Read != 0 {
+			h.reads = append(h.reads, r)
+		}
+	}
+}
+
+func overlaps(list []vk.Range, r vk.Range) bool {
+	for _, o := range list {
+		if o.Overlaps(r) {
+			return true
+		}
+	}
+	return false
+}
+
+// Commands are the recorded segments, to be submitted in order. With Engine.Anew they are recorded anew first.
+func (p *Program) Commands() ([]*vk.Commands, error) {
+	if p.engine.Anew {
+		if err := p.engine.Device.WaitIdle(); err != nil {
+			return nil, err
+		}
+		if err := p.Record(); err != nil {
+			return nil, err
+		}
+	}
+	return p.records, nil
+}
+
+// KernelTime is what the dispatches of one kernel took in a replay.
+type KernelTime struct {
+	Kernel     string
+	Time       time.Duration
+	Dispatches int
+}
+
+// Times adds the time of every dispatch of the last replay to the list, by kernel. It needs Engine.Debug >= 2 when the
+// program was recorded.
+func (p *Program) Times(sums []KernelTime) ([]KernelTime, error) {
+	i := 0
+	for _, r := range p.records {
+		times, err := r.Times()
+		if err != nil {
+			return sums, err
+		}
+		for t := 1; t < len(times); t++ {
+			sums = addTime(sums, p.calls[i].Kernel, times[t]-times[t-1])
+			i++
+		}
+	}
+	return sums, nil
+}
+
+func addTime(sums []KernelTime, kernel string, d time.Duration) []KernelTime {
+	for i := range sums {
+		if sums[i].Kernel == kernel {
+			sums[i].Time += d
+			sums[i].Dispatches++
+			return sums
+		}
+	}
+	return append(sums, KernelTime{kernel, d, 1})
+}
+
+// Print writes the graph, one line per dispatch: kernel, grid, constants and bindings by name. A line `--` is a barrier.
+func (p *Program) Print(w io.Writer) {
+	var since hazards
+	for i, c := range p.calls {
+		for _, cut := range p.cuts {
+			if cut == i {
+				fmt.Fprintln(w, "-- cut")
+				since = hazards{}
+			}
+		}
+		if since.conflict(c.Call) {
+			fmt.Fprintln(w, "--")
+			since = hazards{}
+		}
+		since.add(c.Call)
+		fmt.Fprintf(w, "%s (%d,%d,%d) %v", c.Module.Name, c.x, c.y, c.z, c.Constants)
+		for _, b := range c.Bindings {
+			fmt.Fprintf(w, " %s", b.Buffer.Name)
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+// Free releases the recorded commands. The device must have finished with them.
+func (p *Program) Free() {
+	for _, c := range p.records {
+		c.Free()
+	}
+	p.records = nil
+}
+
+// Patience is how long a submit may take before the device counts as hung.
+const Patience = 10 * time.Minute

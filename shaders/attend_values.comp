@@ -1,0 +1,80 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#include "input.glsl"
+#include "include/step.glsl"
+#include "include/heads.glsl"
+#include "reduce.glsl"
+#include "pack.glsl"
+// Second part of attention: o = sum over the split's slots of e v, for all queries of the tile. WIDE lanes share the
+// dimensions of a head, the others take further slots, four at a time. Grid as in attend_logits. Twin: ref/attend.go
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint SPLIT = 64;     // slots per split, a multiple of 4 lanes / WIDE
+layout(constant_id = 2) const uint KV_HEADS = 2;
+layout(constant_id = 3) const uint GROUP = 2;      // query heads per KV head
+layout(constant_id = 4) const uint HEAD_TILE = 2;  // query heads per workgroup
+layout(constant_id = 5) const uint ROW_TILE = 1;   // rows per workgroup
+layout(constant_id = 6) const uint HEAD_PAD = 32;  // dimensions of a head in the cache
+layout(constant_id = 7) const uint WIDE = 8;       // lanes along the dimensions, a power of two
+layout(push_constant) uniform Push {
+    uint head;   // first entry of the layer in Table
+    uint row;    // first row of this slice of the step; e and o start there
+    uint rows;   // rows in the slice
+    uint stride; // of e, in slots
+    uint splits; // stride of o, in splits
+} push;
+IN_UVEC4(2, V)                                         // (slots, HEAD_PAD) packed
+IN_VEC4(3, E)                                          // (slice rows, heads, slots) f32
+layout(binding = 4) writeonly buffer O { vec4 o[]; };  // (slice rows, heads, splits, HEAD_PAD) f32
+
+const uint PACKS = HEAD_PAD / PACK, TILES = (GROUP + HEAD_TILE - 1) / HEAD_TILE, HEADS = KV_HEADS * GROUP;
+const uint QUERIES = HEAD_TILE * ROW_TILE, OWN = (PACKS + WIDE - 1) / WIDE; // packs per lane
+
+float acc[QUERIES * OWN * PACK];
+
+void main() {
+    uint lane = gl_LocalInvocationID.x, split = gl_WorkGroupID.x, walkers = gl_WorkGroupSize.x / WIDE;
+    uint kv = gl_WorkGroupID.y / TILES, head0 = kv * GROUP + gl_WorkGroupID.y % TILES * HEAD_TILE;
+    uint head_end = (kv + 1) * GROUP, row0 = push.row + gl_WorkGroupID.z * ROW_TILE;
+    if (row0 >= min(push.row + push.rows, step_rows()) || step_done()) return;
+    uint seq = step_row(row0).y;
+    Head h = load_head(push.head + seq * KV_HEADS + kv);
+    uint live = h.live + step_seq(seq).y, begin = split * SPLIT, first = row0 - push.row;
+    if (begin >= live) return;
+
+    [[unroll]] for (uint i = 0; i < QUERIES * OWN * PACK; i++) acc[i] = 0;
+    uint end = min(begin + SPLIT, live);
+    for (uint base = begin; base < end; base += walkers * 4) {
+        uint slot = base + lane / WIDE * 4;
+        vec4 p[QUERIES];
+        [[unroll]] for (uint n = 0; n < QUERIES; n++) {
+            uint row = min(first + n / HEAD_TILE, push.rows - 1), head = min(head0 + n % HEAD_TILE, head_end - 1);
+            p[n] = LOAD(E, ((row * HEADS + head) * push.stride + slot) / 4);
+        }
+        [[unroll]] for (uint s = 0; s < 4; s++) {
+            uint at = (h.offset + min(slot + s, live - 1)) * PACKS; // a slot past the live ones weighs nothing
+            [[unroll]] for (uint w = 0; w < OWN; w++) {
+                float v[PACK] = unpack(LOAD(V, at + min(w * WIDE + lane % WIDE, PACKS - 1)));
+                [[unroll]] for (uint n = 0; n < QUERIES; n++)
+                    [[unroll]] for (uint i = 0; i < PACK; i++) acc[(n * OWN + w) * PACK + i] += p[n][s] * v[i];
+            }
+        }
+    }
+    if (walkers > 1) {
+        [[unroll]] for (uint i = 0; i < QUERIES * OWN * PACK; i++) acc[i] = reduce_stride(acc[i], WIDE);
+    }
+    if (lane >= WIDE) return;
+    [[unroll]] for (uint n = 0; n < QUERIES; n++) {
+        uint row = first + n / HEAD_TILE, head = head0 + n % HEAD_TILE;
+        if (row >= push.rows || head >= head_end) continue;
+        uint base = ((row * HEADS + head) * push.splits + split) * HEAD_PAD / 4;
+        [[unroll]] for (uint w = 0; w < OWN; w++) {
+            uint part = w * WIDE + lane;
+            if (part >= PACKS) continue;
+            [[unroll]] for (uint i = 0; i < PACK; i += 4) {
+                uint a = (n * OWN + w) * PACK + i;
+                o[base + (part * PACK + i) / 4] = vec4(acc[a], acc[a + 1], acc[a + 2], acc[a + 3]);
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "input.glsl"
+#include "include/step.glsl"
+#include "include/heads.glsl"
+#include "pack.glsl"
+// Splits the fused projection of each row: q is rotated and scaled, k is rotated and goes with v into the cache slot that
+// follows the live ones; the slot learns its position and its score at birth. One invocation per PACK dimensions of a head.
+// Rotation of pair (a, b): (a cos - b sin, b cos + a sin). Twin: ref/rope_cache.go
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint Q_HEADS = 4;   // query heads
+layout(constant_id = 2) const uint KV_HEADS = 2;
+layout(constant_id = 3) const uint HEAD_DIM = 32; // dimensions of a head
+layout(constant_id = 4) const uint HEAD_PAD = 32; // the same, rounded up to 8: what q and the cache hold
+layout(constant_id = 5) const uint ROPE_DIM = 32; // leading dimensions that are rotated
+layout(constant_id = 6) const uint HALVES = 0;    // 0: pairs are neighbours; 1: pairs lie ROPE_DIM / 2 apart
+layout(constant_id = 7) const uint SEQS = 1;      // sequences in the table
+layout(push_constant) uniform Push {
+    uint head;     // first entry of the layer in Table
+    uint x_stride; // f32 per row of x
+    float scale;   // of q: 1 / sqrt(HEAD_DIM)
+} push;
+IN_FLOAT(2, X)                                                // (rows, x_stride) f32: q heads, k heads, v heads
+IN_VEC2(3, Rope)                                              // (positions, ROPE_DIM / 2) cos, sin
+layout(binding = 4) writeonly buffer Q { vec4 q[]; };         // (rows, Q_HEADS, HEAD_PAD) f32
+layout(binding = 5) writeonly buffer K { uvec4 k[]; };        // (slots, HEAD_PAD) packed
+layout(binding = 6) writeonly buffer V { uvec4 v[]; };        // (slots, HEAD_PAD) packed
+layout(binding = 7) writeonly buffer Slots { uvec2 slots[]; }; // (slots) position, score as f32 bits
+
+const uint PACKS = HEAD_PAD / PACK; // uvec4 per head and slot
+
+// Element d of a head, rotated to the row's position.
+float rotated(uint head, uint d, uint pos) {
+    float a = LOAD1(X, head + d);
+    if (d >= ROPE_DIM) return a;
+    const uint half_dim = ROPE_DIM / 2;
+    bool second = HALVES == 1 ? d >= half_dim : d % 2 == 1;
+    uint pair = HALVES == 1 ? d % half_dim : d / 2;
+    uint partner = HALVES == 1 ? (second ? d - half_dim : d + half_dim) : d ^ 1;
+    vec2 turn = LOAD2(Rope, pos * half_dim + pair);
+    float b = LOAD1(X, head + partner) * turn.y;
+    return a * turn.x + (second ? b : -b);
+}
+
+void main() {
+    uint i = gl_GlobalInvocationID.x, row = gl_GlobalInvocationID.y;
+    if (i >= (Q_HEADS + 2 * KV_HEADS) * PACKS || row >= step_rows() || step_done()) return;
+    uvec4 r = step_row(row);
+    uint head = i / PACKS, part = i % PACKS, pos = r.z;
+    bool is_q = head < Q_HEADS, is_v = head >= Q_HEADS + KV_HEADS;
+    uint from = row * push.x_stride + head * HEAD_DIM;
+    float x[PACK];
+    for (uint e = 0; e < PACK; e++) {
+        uint d = part * PACK + e;
+        x[e] = d >= HEAD_DIM ? 0.0 : is_v ? LOAD1(X, from + d) : rotated(from, d, pos);
+    }
+    if (is_q) {
+        for (uint e = 0; e < PACK; e += 4)
+            q[((row * Q_HEADS + head) * HEAD_PAD + part * PACK + e) / 4] = push.scale * vec4(x[e], x[e + 1], x[e + 2], x[e + 3]);
+        return;
+    }
+    uint kv = (head - Q_HEADS) % KV_HEADS;
+    Head h = load_head(push.head + r.y * KV_HEADS + kv);
+    uint slot = h.offset + h.live + row - step_seq(r.y).x;
+    if (is_v) {
+        v[slot * PACKS + part] = pack(x);
+        return;
+    }
+    k[slot * PACKS + part] = pack(x);
+    if (part == 0) slots[slot] = uvec2(pos, floatBitsToUint(h.birth == BIRTH_POSITION ? float(pos) : 0.0));
+}

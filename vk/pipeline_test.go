@@ -1,0 +1,100 @@
+package vk_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"vkdecode/tests/drivers"
+	"vkdecode/vk"
+)
+
+func TestConstantsSpecialiseAPipeline(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		const n = 1000
+		x, y := buffer(t, d, "x", 4*n), buffer(t, d, "y", 4*n)
+		write(t, d, x.All(), count(n))
+		for _, size := range []uint32{1, 32, 128} { // workgroup sizes
+			for _, factor := range []uint32{0, 1, 5} {
+				p := pipeline(t, d, "scale", size, factor)
+				op := scale(p, x.All(), y.All(), 7, n)
+				op.X = (n + size - 1) / size
+				run(t, d, op)
+				for i, data := uint32(0), read(t, d, y.All()); i < n; i++ {
+					if got := word(data, int(i)); got != factor*i+7 {
+						t.Fatalf("size %d, factor %d: y[%d] = %d, want %d", size, factor, i, got, factor*i+7)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestPipelinesCompileConcurrently(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		var group sync.WaitGroup
+		x := buffer(t, d, "x", 256)
+		write(t, d, x.All().Slice(0, 4), words(11))
+		for i := range uint32(16) {
+			group.Go(func() {
+				p, err := d.NewPipeline(module(t, "scale"), []uint32{64, i})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer p.Free()
+				y, err := d.NewBuffer("y", 256, vk.Local)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer y.Free()
+				got := make([]byte, 4)
+				if err := d.Run(scale(p, x.All(), y.All(), 1, 1)); err != nil {
+					t.Error(err)
+				} else if err := d.Read(got, y.All().Slice(0, 4)); err != nil || word(got, 0) != 11*i+1 {
+					t.Errorf("factor %d: %d, %v; want %d", i, word(got, 0), err, 11*i+1)
+				}
+			})
+		}
+		group.Wait()
+	})
+}
+
+func TestNewPipelineRefusesWhatTheDeviceCannotRun(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		l := d.Info.Limits
+		for _, c := range []struct {
+			says      string
+			spoil     func(m *vk.Module)
+			constants []uint32
+		}{
+			{"not SPIR-V", func(m *vk.Module) { m.Code = nil }, []uint32{64, 1}},
+			{"not SPIR-V", func(m *vk.Module) { m.Code = m.Code[:len(m.Code)-1] }, []uint32{64, 1}},
+			{"not SPIR-V", func(m *vk.Module) { m.Code = make([]byte, 64) }, []uint32{64, 1}},
+			{"1 constants, want 2", func(*vk.Module) {}, []uint32{64}},
+			{"workgroup's size, is 0", func(*vk.Module) {}, []uint32{0, 1}},
+			{"workgroup's size", func(*vk.Module) {}, []uint32{l.MaxGroupSize[0] + 1, 1}},
+			{"push constants", func(m *vk.Module) { m.PushBytes = 6 }, []uint32{64, 1}},
+			{"push constants", func(m *vk.Module) { m.PushBytes = int(l.MaxPushBytes) + 4 }, []uint32{64, 1}},
+			{"storage buffers", func(m *vk.Module) { m.Bindings = make([]vk.Binding, l.MaxStorageBuffers+1) }, []uint32{64, 1}},
+			{"texel buffers", func(m *vk.Module) {
+				m.Bindings = make([]vk.Binding, min(l.MaxTexelBuffers, 1<<20)+1)
+				for i := range m.Bindings {
+					m.Bindings[i].Texel = true
+				}
+			}, []uint32{64, 1}},
+			{"format 99", func(m *vk.Module) { m.Bindings = []vk.Binding{{Texel: true, Format: 99}} }, []uint32{64, 1}},
+		} {
+			if c.says == "texel buffers" && l.MaxTexelBuffers > 1<<20 {
+				continue // the driver promises more than anyone could bind
+			}
+			m := module(t, "scale")
+			c.spoil(m)
+			_, err := d.NewPipeline(m, c.constants)
+			if err == nil || !strings.HasPrefix(err.Error(), `vk: pipeline "scale": `) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want an error that says %q", err, c.says)
+			}
+		}
+	})
+}
