@@ -8,6 +8,7 @@ package shaders
 import (
 	"embed"
 	"fmt"
+	"slices"
 	"sync"
 
 	"vkdecode/vk"
@@ -67,6 +68,27 @@ type info struct {
 	bindings []bindingInfo
 	push     int // bytes
 	count    int // specialisation constants, with the workgroup size
+	frozen   []frozen
+}
+
+// frozen is a copy of a kernel in Storage form with constants fixed and loops unrolled, for SwiftShader.
+type frozen struct {
+	suffix    string
+	weights   []string
+	constants map[int]uint32 // by constant_id
+}
+
+// suits tells whether the copy is the kernel with these constants.
+func (f frozen) suits(v Variant, constants []uint32) bool {
+	if v.Form != Storage || !slices.Contains(f.weights, v.Weight) {
+		return false
+	}
+	for id, value := range f.constants {
+		if constants[id] != value {
+			return false
+		}
+	}
+	return true
 }
 
 type bindingInfo struct {
@@ -74,8 +96,8 @@ type bindingInfo struct {
 	access Access
 }
 
-// ModuleName is the name of the kernel's module for a variant: "matmul.q4_1.texel".
-func moduleName(k *info, v Variant) string {
+// moduleName is the name of the kernel's module for a variant: "matmul.q4_1.texel".
+func (k *info) moduleName(v Variant, constants []uint32) string {
 	name := k.name
 	if k.weights {
 		name += "." + v.Weight
@@ -83,7 +105,13 @@ func moduleName(k *info, v Variant) string {
 	if k.cache {
 		name += "." + v.Cache
 	}
-	return name + "." + v.Form.String()
+	name += "." + v.Form.String()
+	for _, f := range k.frozen {
+		if f.suits(v, constants) {
+			return name + "." + f.suffix
+		}
+	}
+	return name
 }
 
 var (
@@ -92,8 +120,8 @@ var (
 )
 
 // module returns the kernel's module for a variant; the same pointer for the same variant.
-func (k *info) module(v Variant) (*vk.Module, error) {
-	name := moduleName(k, v)
+func (k *info) module(v Variant, constants []uint32) (*vk.Module, error) {
+	name := k.moduleName(v, constants)
 	modulesLock.Lock()
 	defer modulesLock.Unlock()
 	if m, ok := modules[name]; ok {
@@ -112,7 +140,7 @@ func (k *info) module(v Variant) (*vk.Module, error) {
 }
 
 func (k *info) call(v Variant, constants []uint32, push []byte, bindings []vk.Range) (Call, error) {
-	m, err := k.module(v)
+	m, err := k.module(v, constants)
 	if err != nil {
 		return Call{}, err
 	}

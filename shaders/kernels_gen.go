@@ -39,7 +39,7 @@ var advanceInfo = info{name: "advance", weights: false, cache: false, push: 8, c
 	{vk.R32Uint, Read},     // Ends
 	{vk.RGBA32Uint, Write}, // StepOut
 	{vk.R32Uint, Write},    // Ring
-}}
+}, frozen: []frozen{}}
 
 // Call implements Kernel.
 func (k Advance) Call(v Variant) (Call, error) {
@@ -67,7 +67,7 @@ var argmaxInfo = info{name: "argmax", weights: false, cache: false, push: 4, cou
 	{vk.RGBA32Uint, Read},  // Step
 	{vk.RGBA32Float, Read}, // Logits
 	{vk.R32Uint, Write},    // Tokens
-}}
+}, frozen: []frozen{}}
 
 // Call implements Kernel.
 func (k Argmax) Call(v Variant) (Call, error) {
@@ -114,7 +114,7 @@ var attendLogitsInfo = info{name: "attend_logits", weights: false, cache: true, 
 	{vk.RGBA32Float, Read}, // Q
 	{vk.R32Float, Write},   // E
 	{vk.RG32Float, Write},  // Peaks
-}}
+}, frozen: []frozen{}}
 
 // Call implements Kernel.
 func (k AttendLogits) Call(v Variant) (Call, error) {
@@ -160,7 +160,7 @@ var attendMergeInfo = info{name: "attend_merge", weights: false, cache: false, p
 	{vk.RGBA32Float, Read}, // O
 	{vk.R32Float, Write},   // Y
 	{vk.R32Float, Write},   // Shares
-}}
+}, frozen: []frozen{}}
 
 // Call implements Kernel.
 func (k AttendMerge) Call(v Variant) (Call, error) {
@@ -206,7 +206,7 @@ var attendValuesInfo = info{name: "attend_values", weights: false, cache: true, 
 	{vk.RGBA32Uint, Read},   // V
 	{vk.RGBA32Float, Read},  // E
 	{vk.RGBA32Float, Write}, // O
-}}
+}, frozen: []frozen{}}
 
 // Call implements Kernel.
 func (k AttendValues) Call(v Variant) (Call, error) {
@@ -246,7 +246,7 @@ var compactInfo = info{name: "compact", weights: false, cache: true, push: 4, co
 	{vk.RGBA32Uint, Read | Write}, // K
 	{vk.RGBA32Uint, Read | Write}, // V
 	{vk.RG32Uint, Read | Write},   // Slots
-}}
+}, frozen: []frozen{}}
 
 // Call implements Kernel.
 func (k Compact) Call(v Variant) (Call, error) {
@@ -280,7 +280,7 @@ var embedInfo = info{name: "embed", weights: true, cache: false, push: 8, count:
 	{vk.RGBA32Uint, Read},   // W
 	{vk.RGBA32Uint, Read},   // S
 	{vk.RGBA32Float, Write}, // X
-}}
+}, frozen: []frozen{}}
 
 // Call implements Kernel.
 func (k Embed) Call(v Variant) (Call, error) {
@@ -319,7 +319,7 @@ var evictInfo = info{name: "evict", weights: false, cache: false, push: 4, count
 	{vk.R32Uint, Write},   // TableOut
 	{vk.R32Uint, Write},   // Moves
 	{vk.RG32Uint, Write},  // Log
-}}
+}, frozen: []frozen{}}
 
 // Call implements Kernel.
 func (k Evict) Call(v Variant) (Call, error) {
@@ -366,6 +366,9 @@ var matmulInfo = info{name: "matmul", weights: true, cache: false, push: 24, cou
 	{vk.R32Float, Read},    // Bias
 	{vk.R32Float, Read},    // Res
 	{vk.R32Float, Write},   // Y
+}, frozen: []frozen{
+	{suffix: "run1.rows16.cols1", weights: []string{"q4_0", "q4_1", "q8_0", "f16"}, constants: map[int]uint32{1: 1, 2: 16, 3: 1}},
+	{suffix: "run1.rows16.cols4", weights: []string{"q4_1", "q8_0"}, constants: map[int]uint32{1: 1, 2: 16, 3: 4}},
 }}
 
 // Call implements Kernel.
@@ -403,7 +406,7 @@ var rmsNormInfo = info{name: "rms_norm", weights: false, cache: false, push: 4, 
 	{vk.RGBA32Float, Read},  // X
 	{vk.RGBA32Float, Read},  // W
 	{vk.RGBA32Float, Write}, // Y
-}}
+}, frozen: []frozen{}}
 
 // Call implements Kernel.
 func (k RmsNorm) Call(v Variant) (Call, error) {
@@ -450,7 +453,7 @@ var ropeCacheInfo = info{name: "rope_cache", weights: false, cache: true, push: 
 	{vk.RGBA32Uint, Write},  // K
 	{vk.RGBA32Uint, Write},  // V
 	{vk.RG32Uint, Write},    // Slots
-}}
+}, frozen: []frozen{}}
 
 // Call implements Kernel.
 func (k RopeCache) Call(v Variant) (Call, error) {
@@ -493,7 +496,7 @@ var scoreInfo = info{name: "score", weights: false, cache: false, push: 20, coun
 	{vk.R32Float, Read},    // Shares
 	{vk.RG32Uint, Read},    // Slots
 	{vk.RG32Uint, Write},   // SlotsOut
-}}
+}, frozen: []frozen{}}
 
 // Call implements Kernel.
 func (k Score) Call(v Variant) (Call, error) {

@@ -88,7 +88,7 @@ func build(file string) (kernel, error) {
 			}
 		}
 	}
-	return k, nil
+	return k, k.freeze()
 }
 
 func folders(in string) (names []string) {
@@ -132,15 +132,17 @@ func (k *kernel) compile(f form, weight, cache string) error {
 	return os.WriteFile(out, code, 0o644)
 }
 
-func glslc(args []string) ([]byte, error) {
-	cmd := exec.Command("glslc", args...)
+func glslc(args []string) ([]byte, error) { return output(exec.Command("glslc", args...)) }
+
+// output runs a compiler and returns what it wrote; its complaints become the error.
+func output(cmd *exec.Cmd) ([]byte, error) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	code, err := cmd.Output()
+	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("glslc: %v\n%s", err, stderr.Bytes())
+		return nil, fmt.Errorf("%s: %v\n%s", cmd.Args[0], err, stderr.Bytes())
 	}
-	return code, nil
+	return out, nil
 }
 
 var formats = map[string]string{
@@ -185,7 +187,7 @@ func bind(kernels []kernel) []byte {
 			}
 			fmt.Fprintf(&b, "{vk.%s, %s}, // %s\n", formats[x.Element], access, x.Name)
 		}
-		b.WriteString("}}\n\n")
+		fmt.Fprintf(&b, "}, frozen: []frozen{\n%s}}\n\n", k.bindFrozen())
 
 		fmt.Fprintf(&b, "// Call implements Kernel.\nfunc (k %s) Call(v Variant) (Call, error) {\n", typeName)
 		fmt.Fprintf(&b, "push := make([]byte, %d)\n", k.PushBytes)
