@@ -57,7 +57,9 @@ func NewCache(e *runtime.Engine, a *runtime.Arena, g Geometry, p *Plan, seqs, ro
 		slots := int64(seqs * l.KV * p.Capacity)
 		bytes := slots * g.SlotBytes(p.Type) / 2
 		if bytes > limit {
-			return nil, fmt.Errorf("h2o: K of layer %d takes %d bytes, the device binds %d at most; try a smaller --budget or --ctx", i, bytes, limit)
+			fit := int(limit / (int64(seqs*l.KV) * g.SlotBytes(p.Type) / 2)) // slots per KV head
+			return nil, fmt.Errorf("h2o: K of layer %d takes %d bytes, the device binds %d at most: %d of %d slots per KV head fit; try --ctx %d, or a policy that evicts with --budget %d",
+				i, bytes, limit, fit, p.Capacity, fit, max(1, fit-p.Chunk))
 		}
 		c.k = append(c.k, a.Tensor(fmt.Sprintf("kv.k.%d", i), bytes))
 		c.v = append(c.v, a.Tensor(fmt.Sprintf("kv.v.%d", i), bytes))

@@ -88,7 +88,7 @@ func NewPlan(s Settings, g Geometry, context, length, prompt int) (*Plan, error)
 		return nil, fmt.Errorf("h2o: context of %d tokens, want at least 1", min(context, length))
 	}
 	if !policy.Evicts && length > context {
-		return nil, fmt.Errorf("h2o: policy %s keeps every token, and %d prompt and new tokens are more than the context of %d; raise --ctx or choose a policy that evicts", policy.Name, length, context)
+		return nil, fmt.Errorf("h2o: policy %s keeps every token, and %d prompt and new tokens are more than the context of %d; raise --ctx, lower -n or choose a policy that evicts", policy.Name, length, context)
 	}
 	if ElementBytes(s.Type) == 0 {
 		return nil, fmt.Errorf("h2o: KV type %q, want f16 or f32", s.Type)
@@ -99,7 +99,7 @@ func NewPlan(s Settings, g Geometry, context, length, prompt int) (*Plan, error)
 	if s.Chunk < 1 || s.Chunk > MaxChunk {
 		return nil, fmt.Errorf("h2o: chunk of %d rows, want 1 to %d", s.Chunk, MaxChunk)
 	}
-	if s.RecentRatio < 0 || s.RecentRatio > 1 {
+	if !(s.RecentRatio >= 0 && s.RecentRatio <= 1) {
 		return nil, fmt.Errorf("h2o: recent ratio %g, want 0 to 1", s.RecentRatio)
 	}
 	p := &Plan{Settings: s, Policy: policy, Context: context, Length: length, Chunk: max(1, min(s.Chunk, prompt)), Sinks: s.Sinks}

@@ -98,8 +98,9 @@ const (
 	stagedBytes = 4 << 20
 )
 
-// load repacks the matrix into its tensors, calling progress with bytes of the file as they are done.
-func (m *Matrix) load(d *vk.Device, progress func(int64)) error {
+// load repacks the matrix into its tensors, calling progress with bytes of the file as they are done; an
+// error from it ends the load.
+func (m *Matrix) load(d *vk.Device, progress func(int64) error) error {
 	type piece struct {
 		slice         matrixSlice
 		group, groups int
@@ -123,11 +124,13 @@ func (m *Matrix) load(d *vk.Device, progress func(int64)) error {
 				}
 				p := pieces[i]
 				done, err := m.loadPiece(d, p.slice, p.group, p.groups)
+				if err == nil {
+					err = progress(done)
+				}
 				if err != nil {
 					failed.CompareAndSwap(nil, &err)
 					return
 				}
-				progress(done)
 			}
 		})
 	}

@@ -43,9 +43,9 @@ type Model struct {
 	ends   []int32
 }
 
-// Load reads a model from a file onto the device. progress, if not nil, is called with the bytes done and the total.
-// The file may be closed afterwards.
-func Load(e *runtime.Engine, f *gguf.File, progress func(done, total int64)) (*Model, error) {
+// Load reads a model from a file onto the device. progress, if not nil, is called with the bytes done and the total;
+// an error from it ends the load. The file may be closed afterwards.
+func Load(e *runtime.Engine, f *gguf.File, progress func(done, total int64) error) (*Model, error) {
 	name, ok, err := f.String("general.architecture")
 	if err != nil {
 		return nil, err

@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"slices"
 
 	"vkdecode/h2o"
 	"vkdecode/runtime"
@@ -111,9 +113,6 @@ func (s *Session) prepare(o SessionOptions) error {
 	if err := e.Device.Write(s.endList.Slice(0, int64(4*len(ends))), wordBytes(ends)); err != nil {
 		return err
 	}
-	if err := s.Reset(); err != nil {
-		return err
-	}
 	for _, rows := range []int{1, s.chunk} {
 		if _, err := s.body(rows); err != nil {
 			return err
@@ -130,7 +129,30 @@ func (s *Session) prepare(o SessionOptions) error {
 	if err := s.head.Record(); err != nil {
 		return err
 	}
-	return s.greedy.Record()
+	if err := s.greedy.Record(); err != nil {
+		return err
+	}
+	return s.warm()
+}
+
+// programs are those that every session has, in the order of their first use.
+func (s *Session) programs() []*runtime.Program {
+	return slices.Compact([]*runtime.Program{s.bodies[s.chunk], s.bodies[1], s.head, s.greedy})
+}
+
+// warm runs every program on a step without rows, so that drivers that compile at the first launch have done so, and
+// leaves the session empty.
+func (s *Session) warm() error {
+	if err := s.control.Write(nil, nil); err != nil {
+		return err
+	}
+	if err := s.Reset(); err != nil {
+		return err
+	}
+	if err := s.run(s.programs()...); err != nil {
+		return err
+	}
+	return s.Reset()
 }
 
 // body returns the program for up to so many rows of the sequence.
@@ -175,6 +197,14 @@ func (s *Session) Times() (times []runtime.KernelTime, err error) {
 		}
 	}
 	return times, nil
+}
+
+// PrintGraph writes the recorded programs, one line per dispatch.
+func (s *Session) PrintGraph(w io.Writer) {
+	for _, p := range s.programs() {
+		fmt.Fprintf(w, "program %s\n", p.Name)
+		p.Print(w)
+	}
 }
 
 // Reset empties the session: the next prompt starts at position 0.

@@ -21,8 +21,9 @@ type weights struct {
 	err      error
 }
 
-// load writes all planned tensors; progress, if not nil, is called with bytes of the file done and their total.
-func (w *weights) load(progress func(done, total int64)) error {
+// load writes all planned tensors; progress, if not nil, is called with bytes of the file done and their total
+// and may end the load.
+func (w *weights) load(progress func(done, total int64) error) error {
 	var total int64
 	for _, m := range w.matrices {
 		for _, p := range m.parts {
@@ -31,10 +32,12 @@ func (w *weights) load(progress func(done, total int64)) error {
 	}
 	var done atomic.Int64
 	for _, m := range w.matrices {
-		err := m.load(w.engine.Device, func(n int64) {
-			if sum := done.Add(n); progress != nil {
-				progress(sum, total)
+		err := m.load(w.engine.Device, func(n int64) error {
+			sum := done.Add(n)
+			if progress == nil {
+				return nil
 			}
+			return progress(sum, total)
 		})
 		if err != nil {
 			return err

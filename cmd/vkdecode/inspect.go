@@ -17,14 +17,15 @@ func newInspect() *cobra.Command {
 		Long: `Say what is in a GGUF file: architecture, sizes, tokenizer, and the tensors by
 weight type. Nothing is loaded and no device is needed.`,
 		Example: `  vkdecode inspect models/SmolLM2-135M-Instruct.Q4_1.gguf
-  vkdecode inspect model.gguf --tensors --json`,
+  vkdecode inspect model.gguf --tensors --json
+  vkdecode inspect builtin:`,
 		Args: cobra.ExactArgs(1),
 	}
 	tensors := cmd.Flags().Bool("tensors", false, "list every tensor")
 	keys := cmd.Flags().Bool("keys", false, "list every metadata key, long arrays cut short")
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		f, err := gguf.Open(args[0])
+		f, err := openFile(args[0])
 		if err != nil {
 			return err
 		}
@@ -226,7 +227,7 @@ func (k facts) tokenizer() tokenizerFacts {
 
 // modelShape reads the shape of a model's KV cache from its file.
 func modelShape(path string) (shape, error) {
-	f, err := gguf.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return shape{}, err
 	}

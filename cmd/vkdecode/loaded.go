@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
+	"vkdecode/h2o"
 	"vkdecode/model"
 	"vkdecode/model/builtin"
 	"vkdecode/model/gguf"
@@ -20,6 +24,7 @@ type loaded struct {
 	device   *vk.Device
 	engine   *runtime.Engine
 	model    *model.Model
+	cached   bool // compiled pipelines are kept on disk
 }
 
 // builtinName is what the model inside the program is called on the command line.
@@ -34,60 +39,126 @@ func openFile(path string) (*gguf.File, error) {
 }
 
 // openModel opens the configured device and loads the model onto it. The file is checked first: a bad one is told
-// without waiting for a device.
-func openModel(c *configuration, path string, verbose int, stderr io.Writer) (l *loaded, err error) {
+// without waiting for a device. It stops when ctx ends.
+func openModel(ctx context.Context, c *configuration, path string, verbose int, stderr io.Writer) (_ *loaded, err error) {
+	debug, err := debugLevel(os.Getenv("VKDECODE_DEBUG"))
+	if err != nil {
+		return nil, err
+	}
 	file, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	l = &loaded{}
+	l := &loaded{}
 	defer func() {
 		if err != nil {
-			l.close()
+			err = errors.Join(err, l.close())
 		}
 	}()
 	if l.instance, err = vk.NewInstance(vk.Options{Validation: c.Device.Validation}); err != nil {
-		return l, err
+		return nil, err
 	}
 	info, err := l.instance.Select(c.Device.Select)
 	if err != nil {
-		return l, err
+		return nil, err
 	}
 	if l.device, err = l.instance.Open(info); err != nil {
-		return l, err
+		return nil, err
 	}
-	if err := usePipelineCache(l.device); err != nil && verbose > 0 {
-		fmt.Fprintf(stderr, "note: %v\n", err)
-	}
+	l.usePipelineCache(verbose, stderr)
 	l.engine = runtime.NewEngine(l.device)
-	l.engine.Debug, _ = strconv.Atoi(os.Getenv("VKDECODE_DEBUG"))
-	if verbose > 0 || l.engine.Debug >= 1 {
+	l.engine.Debug = debug
+	if verbose > 0 || debug >= 1 {
 		fmt.Fprintf(stderr, "device %d: %s, %s; %v kernels, %d lanes\n", info.Index, info.Name, info.Driver, l.engine.Tuning.Form, l.engine.Tuning.Lanes)
 	}
 	bar := newProgress(stderr, "load", 0)
-	l.model, err = model.Load(l.engine, file, bar.of)
-	bar.done()
+	defer bar.done()
+	l.model, err = model.Load(l.engine, file, func(done, total int64) error {
+		bar.of(done, total)
+		return ctx.Err()
+	})
 	return l, err
 }
 
-// usePipelineCache keeps compiled pipelines in the user's cache folder. Failing is no reason not to run.
-func usePipelineCache(d *vk.Device) error {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return err
+// debugLevel reads how much to tell of what the device does: 1 which it is, 2 the time of each kernel in the last step,
+// 3 the recorded programs.
+func debugLevel(text string) (int, error) {
+	if text == "" {
+		return 0, nil
 	}
-	return d.UsePipelineCache(filepath.Join(dir, "vkdecode"))
+	level, err := strconv.Atoi(text)
+	if err != nil || level < 0 || level > 3 {
+		return 0, usagef("run: VKDECODE_DEBUG is %q, want 0 to 3", text)
+	}
+	return level, nil
 }
 
-func (l *loaded) close() {
+// usePipelineCache keeps compiled pipelines in the user's cache folder. Failing is no reason not to run.
+func (l *loaded) usePipelineCache(verbose int, stderr io.Writer) {
+	folder, err := os.UserCacheDir()
+	if err == nil {
+		err = l.device.UsePipelineCache(filepath.Join(folder, "vkdecode"))
+	}
+	l.cached = err == nil
+	noteError(err, verbose, stderr)
+}
+
+func (l *loaded) savePipelineCache(verbose int, stderr io.Writer) {
+	if l.cached {
+		noteError(l.device.SavePipelineCache(), verbose, stderr)
+	}
+}
+
+func noteError(err error, verbose int, stderr io.Writer) {
+	if err != nil && verbose > 0 {
+		fmt.Fprintf(stderr, "note: %v\n", err)
+	}
+}
+
+// room adds to an error about the memory of a session what would fit.
+func room(err error, plan *h2o.Plan, d *vk.Device) error {
+	var full *vk.OutOfMemoryError
+	switch {
+	case !errors.As(err, &full) || plan.Capacity < 2:
+		return err
+	case strings.HasPrefix(full.Buffer, "rope."):
+		return fmt.Errorf("%w; it holds the rotations of all %d tokens: lower -n", err, plan.Length)
+	}
+	var free int64 // bytes of the largest heap that nothing of ours takes
+	for _, h := range d.Heaps() {
+		size := h.Size
+		if h.Budget >= 0 {
+			size = min(size, h.Budget)
+		}
+		if h.DeviceLocal {
+			free = max(free, size-d.Held())
+		}
+	}
+	const share = 0.8 // of what is free: attention needs scratch beside the cache
+	slots := int(share * float64(free) / (float64(plan.Bytes) / float64(plan.Capacity)))
+	slots = min(slots, plan.Capacity-1)
+	if slots <= plan.Chunk {
+		return fmt.Errorf("%w; beside the weights there are %s for the cache, too few for a chunk of %d: try --chunk %d", err, binarySize(free), plan.Chunk, max(1, slots/2))
+	}
+	return fmt.Errorf("%w; %s are planned for %d slots per KV head, about %d would fit: try --budget %d", err, binarySize(plan.Bytes), plan.Capacity, slots, slots-plan.Chunk)
+}
+
+// close frees everything. The error holds what the validation layer had to say.
+func (l *loaded) close() error {
 	if l.model != nil {
 		l.model.Close()
 	}
 	if l.device != nil {
 		l.device.Close()
 	}
-	if l.instance != nil {
-		l.instance.Close()
+	if l.instance == nil {
+		return nil
 	}
+	messages := l.instance.Messages()
+	l.instance.Close()
+	if len(messages) > 0 {
+		return fmt.Errorf("vk: %d validation messages:\n%s", len(messages), strings.Join(messages, "\n"))
+	}
+	return nil
 }

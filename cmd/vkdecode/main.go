@@ -32,7 +32,7 @@ func main() {
 
 // run executes one command line and returns the exit code. A reader that closes
 // stdout early, as head does, has what it wants: the command stops quietly with
-// success. Any other failure to write is an error.
+// success, unless something else went wrong. Any other failure to write is an error.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	interrupted := ctx
 	ctx, cancel := context.WithCancel(ctx)
@@ -45,13 +45,19 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetOut(out)
 	root.SetErr(stderr)
 	started := false
-	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if err := cmd.ValidateFlagGroups(); err != nil { // cobra's own check comes after this
+			return err
+		}
+		started = true
+		return nil
+	}
 	cmd, err := root.ExecuteContextC(ctx)
 
 	switch {
-	case errors.Is(out.err, syscall.EPIPE):
+	case errors.Is(out.err, syscall.EPIPE) && (err == nil || errors.Is(err, syscall.EPIPE) || errors.Is(err, context.Canceled)):
 		return exitOK
-	case out.err != nil:
+	case out.err != nil && !errors.Is(out.err, syscall.EPIPE):
 		fmt.Fprintf(stderr, "vkdecode: standard output: %v\n", out.err)
 		return exitFailure
 	case interrupted.Err() != nil && (err == nil || errors.Is(err, context.Canceled)):

@@ -5,15 +5,13 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 )
 
 // npyWriter streams rows into a NumPy file, format version 1.0, (rows, columns)
 // f32. The file appears under its name only when Close succeeds.
 type npyWriter struct {
-	path    string
-	file    *os.File // path.PID.partial
+	file    *partialFile
 	out     *bufio.Writer
 	columns int
 	rows    int
@@ -26,14 +24,11 @@ const npyHeaderBytes = 128
 
 // createNPY starts the file at path. Columns are elements of a row, at least 1.
 func createNPY(path string, columns int) (*npyWriter, error) {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("npy: %s: not a regular file, and would be replaced; give another name", path)
-	}
-	file, err := os.OpenFile(fmt.Sprintf("%s.%d.partial", path, os.Getpid()), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o666)
+	file, err := createPartial(path)
 	if err != nil {
 		return nil, fmt.Errorf("npy: %w", err)
 	}
-	n := &npyWriter{path: path, file: file, out: bufio.NewWriterSize(file, 1<<20), columns: columns}
+	n := &npyWriter{file: file, out: bufio.NewWriterSize(file, 1<<20), columns: columns}
 	if _, err := n.out.Write(npyHeader(0, columns)); err != nil {
 		n.Discard()
 		return nil, fmt.Errorf("npy: %w", err)
@@ -54,7 +49,7 @@ func npyHeader(rows, columns int) []byte {
 // Write appends whole rows: len(values) is a multiple of the columns.
 func (n *npyWriter) Write(values []float32) error {
 	if len(values)%n.columns != 0 {
-		return fmt.Errorf("npy: %s: %d values, want whole rows of %d", n.path, len(values), n.columns)
+		return fmt.Errorf("npy: %s: %d values, want whole rows of %d", n.file.path, len(values), n.columns)
 	}
 	for len(values) > 0 {
 		n.bytes = n.bytes[:0]
@@ -62,7 +57,7 @@ func (n *npyWriter) Write(values []float32) error {
 			n.bytes = binary.LittleEndian.AppendUint32(n.bytes, math.Float32bits(v))
 		}
 		if _, err := n.out.Write(n.bytes); err != nil {
-			return fmt.Errorf("npy: %s: row %d: %w", n.path, n.rows, err)
+			return fmt.Errorf("npy: %s: row %d: %w", n.file.path, n.rows, err)
 		}
 		n.rows++
 		values = values[n.columns:]
@@ -77,21 +72,15 @@ func (n *npyWriter) Close() error {
 	if err == nil {
 		_, err = n.file.WriteAt(npyHeader(n.rows, n.columns), 0)
 	}
-	if closed := n.file.Close(); err == nil {
-		err = closed // a full disk may show only here
-	}
 	if err == nil {
-		err = os.Rename(n.file.Name(), n.path)
+		err = n.file.Complete()
 	}
 	if err != nil {
 		n.Discard()
-		return fmt.Errorf("npy: %s: %w", n.path, err)
+		return fmt.Errorf("npy: %s: %w", n.file.path, err)
 	}
 	return nil
 }
 
 // Discard drops what was written. After Close it does nothing.
-func (n *npyWriter) Discard() {
-	n.file.Close()
-	os.Remove(n.file.Name())
-}
+func (n *npyWriter) Discard() { n.file.Discard() }

@@ -3,47 +3,73 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+
+	"github.com/spf13/cobra"
 
 	"vkdecode/model"
 )
 
-// records are the files that are written while a run goes on: the eviction log and the logits.
+// recordFlags name the files that a run writes.
+type recordFlags struct{ evictLog, kvState, logits string }
+
+func (f *recordFlags) bind(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.evictLog, "evict-log", "", "write every eviction to `FILE`, one JSON object per line")
+	flags.StringVar(&f.kvState, "kv-state", "", "write the positions and scores of the live slots to `FILE` as JSON")
+	flags.StringVar(&f.logits, "logits", "", "write the logits of every processed token to `FILE.npy`")
+}
+
+// records are the files of a run. An interrupted one completes them with what there is: the lines and rows of the
+// tokens processed. After a failure the eviction log stays as far as it came, the others do not appear.
 type records struct {
 	session *model.Session
 	log     *os.File
-	out     *bufio.Writer
-	npy     *npyWriter
+	lines   *bufio.Writer // of log
+	logits  *npyWriter
+	state   *partialFile
 }
 
-func (f *runFlags) records(s *model.Session, vocab int) (r *records, err error) {
-	r = &records{session: s}
-	if f.evictLog != "" {
-		if r.log, err = os.Create(f.evictLog); err != nil {
-			return nil, err
+// create opens the files before the work begins: a wrong name is told at once.
+func (f *recordFlags) create(s *model.Session, vocab int) (_ *records, err error) {
+	r := &records{session: s}
+	defer func() {
+		if err != nil {
+			r.discard()
 		}
-		r.out = bufio.NewWriter(r.log)
+	}()
+	if f.kvState != "" {
+		if r.state, err = createPartial(f.kvState); err != nil {
+			return nil, fmt.Errorf("kv state: %w", err)
+		}
 	}
 	if f.logits != "" {
-		if r.npy, err = createNPY(f.logits, vocab); err != nil {
+		if r.logits, err = createNPY(f.logits, vocab); err != nil {
 			return nil, err
 		}
+	}
+	if f.evictLog != "" {
+		if r.log, err = os.Create(f.evictLog); err != nil {
+			return nil, fmt.Errorf("eviction log: %w", err)
+		}
+		r.lines = bufio.NewWriter(r.log)
 	}
 	return r, nil
 }
 
 // observer is what the session must report for the files; empty if there are none.
 func (r *records) observer() model.Observer {
-	if r.log == nil && r.npy == nil {
+	if r.log == nil && r.logits == nil {
 		return model.Observer{}
 	}
-	return model.Observer{Logits: r.npy != nil, Step: r.step}
+	return model.Observer{Logits: r.logits != nil, Step: r.step}
 }
 
 func (r *records) step(s model.Step) error {
-	if r.npy != nil {
-		if err := r.npy.Write(s.Logits); err != nil {
+	if r.logits != nil {
+		if err := r.logits.Write(s.Logits); err != nil {
 			return err
 		}
 	}
@@ -54,7 +80,7 @@ func (r *records) step(s model.Step) error {
 	if err != nil {
 		return err
 	}
-	e := json.NewEncoder(r.out)
+	e := json.NewEncoder(r.lines)
 	for _, v := range evictions {
 		v.Token = r.session.Tokens[v.Position]
 		if err := e.Encode(v); err != nil {
@@ -64,24 +90,54 @@ func (r *records) step(s model.Step) error {
 	return nil
 }
 
-// close finishes the files; after a failure the logits, which would be incomplete, are dropped.
-func (r *records) close(succeeded bool) error {
-	if r.npy != nil {
-		if !succeeded {
-			r.npy.Discard()
-		} else if err := r.npy.Close(); err != nil {
-			return err
+// complete finishes all files, each whatever becomes of the others.
+func (r *records) complete() error {
+	var errs []error
+	if r.state != nil {
+		if err := r.writeState(); err != nil {
+			errs = append(errs, fmt.Errorf("kv state: %w", err))
 		}
 	}
-	if r.log == nil {
-		return nil
+	if r.logits != nil {
+		errs = append(errs, r.logits.Close())
 	}
-	err := r.out.Flush()
+	if r.log != nil {
+		if err := r.closeLog(); err != nil {
+			errs = append(errs, fmt.Errorf("eviction log: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// writeState writes the live slots of every layer and head.
+func (r *records) writeState() error {
+	state, err := r.session.Cache().State(0)
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(r.state).Encode(state); err != nil {
+		return err
+	}
+	return r.state.Complete()
+}
+
+func (r *records) closeLog() error {
+	err := r.lines.Flush()
 	if closed := r.log.Close(); err == nil {
 		err = closed
 	}
-	if err != nil {
-		return fmt.Errorf("eviction log: %w", err)
+	return err
+}
+
+// discard drops what is not complete. After complete it does nothing.
+func (r *records) discard() {
+	if r.state != nil {
+		r.state.Discard()
 	}
-	return nil
+	if r.logits != nil {
+		r.logits.Discard()
+	}
+	if r.log != nil {
+		r.closeLog() // keeps the lines so far; the failure before is the one to report
+	}
 }

@@ -4,15 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
+	"io"
 	"math"
-	"os"
 	"slices"
 	"text/tabwriter"
 	"time"
-
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -30,11 +27,16 @@ type runReport struct {
 	Tokens       []int32          `json:"tokens"`
 	Text         string           `json:"text"`
 	StopReason   model.StopReason `json:"stop_reason"`
-	Seed         int64            `json:"seed"` // -1 when nothing was sampled
+	Seed         int64            `json:"seed"` // noSeed when nothing was drawn
 	KV           kvReport         `json:"kv"`
 	Timing       timing           `json:"timing"`
-	LogitsHash   string           `json:"logits_hash"` // SHA-256 of the last row's logits, f32 little-endian
+	LogitsHash   string           `json:"logits_hash"` // SHA-256 of the last row's logits, f32 little-endian; empty if the prompt was cut short
+
+	plan *h2o.Plan
 }
+
+// noSeed is the seed of a run that drew nothing.
+const noSeed = -1
 
 type kvReport struct {
 	Policy        h2o.Spec `json:"policy"`
@@ -73,31 +75,26 @@ func rate(tokens int, d time.Duration) float64 {
 	return float64(tokens) / d.Seconds()
 }
 
-// finish reads what the run left on the device, writes the files asked for and prints the report.
-func (r *runReport) finish(cmd *cobra.Command, s *model.Session, f *runFlags) error {
-	plan := s.Plan()
+// read takes from the session what the run left there.
+func (r *runReport) read(s *model.Session) error {
 	counts, err := s.Cache().Counts(0)
 	if err != nil {
 		return err
 	}
-	r.KV = kvReport{plan.Settings.Policy, plan.Budget, plan.Capacity, plan.Bytes, s.Held(), plan.Full, len(s.Tokens), counts.Kept, counts.Evicted}
+	p := r.plan
+	r.KV = kvReport{p.Settings.Policy, p.Budget, p.Capacity, p.Bytes, s.Held(), p.Full, len(s.Tokens), counts.Kept, counts.Evicted}
 	if r.KV.BytesHeld != r.KV.BytesPlanned {
 		return fmt.Errorf("run: the cache holds %d bytes, %d were planned", r.KV.BytesHeld, r.KV.BytesPlanned)
+	}
+	if len(s.Tokens) < len(r.PromptTokens) {
+		return nil // no logits were wanted yet
 	}
 	logits, err := s.Logits()
 	if err != nil {
 		return err
 	}
 	r.LogitsHash = hashLogits(logits)
-	if f.kvState != "" {
-		if err := writeState(f.kvState, s); err != nil {
-			return err
-		}
-	}
-	if *f.json {
-		return printJSON(cmd.OutOrStdout(), r)
-	}
-	return r.print(cmd.ErrOrStderr())
+	return nil
 }
 
 func hashLogits(logits []float32) string {
@@ -109,31 +106,52 @@ func hashLogits(logits []float32) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// writeState writes the live slots of every layer and head.
-func writeState(path string, s *model.Session) error {
-	state, err := s.Cache().State(0)
-	if err != nil {
-		return err
+// write prints the report: JSON for a program on standard output, figures for a person on standard error.
+func (r *runReport) write(cmd *cobra.Command, asJSON bool) error {
+	if asJSON {
+		return printJSON(cmd.OutOrStdout(), r)
 	}
-	b, err := json.Marshal(state)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(b, '\n'), 0o666)
+	return r.print(cmd.ErrOrStderr())
 }
 
-// print writes the figures for a person.
+// stops is how a run ended, in words.
+var stops = map[model.StopReason]string{
+	model.StopLength:    "as many as asked for",
+	model.StopEnd:       "ended by the model",
+	model.StopCancelled: "interrupted",
+}
+
 func (r *runReport) print(w io.Writer) error {
-	fmt.Fprintf(w, "prompt   %d tokens, %.1f tok/s\n", len(r.PromptTokens), r.Timing.PromptTPS)
-	fmt.Fprintf(w, "decode   %d tokens, %.1f tok/s, stopped by %s", len(r.Tokens), r.Timing.DecodeTPS, r.StopReason)
-	if r.Seed >= 0 {
-		fmt.Fprintf(w, ", seed %d", r.Seed)
+	t, p, k := r.Timing, r.plan, r.KV
+	prompted := min(k.Seen, len(r.PromptTokens))
+	fmt.Fprintf(w, "\nprompt   %d tokens in %s, %.1f tok/s", prompted, seconds(t.PromptMS), t.PromptTPS)
+	if prompted < len(r.PromptTokens) {
+		fmt.Fprintf(w, ", interrupted before %d more", len(r.PromptTokens)-prompted)
 	}
-	k := r.KV
-	fmt.Fprintf(w, "\nkv       %s: %s of %s full (%.0f %%), %d slots per head kept of %d tokens seen, %d evictions\n",
-		k.Policy, binarySize(k.BytesHeld), binarySize(k.BytesFull), 100*float64(k.BytesHeld)/float64(k.BytesFull), k.Kept, k.Seen, k.Evicted)
-	_, err := fmt.Fprintf(w, "device   %s, loaded in %.1f s\n", r.Device, r.Timing.LoadMS/1000)
+	fmt.Fprintln(w)
+	if len(r.Tokens) > 0 {
+		fmt.Fprintf(w, "decode   %d tokens in %s, %.1f tok/s, %s", len(r.Tokens), seconds(t.DecodeMS), t.DecodeTPS, stops[r.StopReason])
+		if r.Seed != noSeed {
+			fmt.Fprintf(w, ", seed %d", r.Seed)
+		}
+		fmt.Fprintln(w)
+	}
+	if p.Evicts() {
+		fmt.Fprintf(w, "kv       %s, budget %s: %d slots per head for a context of %d tokens, %d with a chunk\n", k.Policy, p.Settings.Budget, k.BudgetSlots, p.Context, k.CapacitySlots)
+	} else {
+		fmt.Fprintf(w, "kv       %s: every token keeps its slot, %d per head for a context of %d tokens\n", k.Policy, k.CapacitySlots, p.Context)
+	}
+	fmt.Fprintf(w, "memory   %s of K and V, %.1f%% of the %s of a full cache\n", binarySize(k.BytesHeld), 100*float64(k.BytesHeld)/float64(k.BytesFull), binarySize(k.BytesFull))
+	fmt.Fprintf(w, "evicted  %d over all layers and heads; %d slots per head live after %d tokens\n", k.Evicted, k.Kept, k.Seen)
+	_, err := fmt.Fprintf(w, "device   %s, loaded in %s\n", r.Device, seconds(t.LoadMS))
 	return err
+}
+
+func seconds(milliseconds float64) string {
+	if milliseconds < 1000 {
+		return fmt.Sprintf("%.3g ms", milliseconds)
+	}
+	return fmt.Sprintf("%.2f s", milliseconds/1000)
 }
 
 // printTimes writes what each kernel took in the last decode step.

@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
@@ -15,12 +14,14 @@ import (
 )
 
 // textStream turns tokens into text as they come, and prints it unless it is quiet. Without a tokenizer it prints ids.
+// The first failure to print is kept until the end: it cancels the run by itself.
 type textStream struct {
 	w      io.Writer
 	stream *tokenizer.Stream
 	quiet  bool
-	all    strings.Builder
-	ids    int
+	all    strings.Builder // the text
+	shown  bool            // something was printed
+	err    error
 }
 
 func newText(w io.Writer, t *tokenizer.Tokenizer, quiet bool) *textStream {
@@ -31,45 +32,36 @@ func newText(w io.Writer, t *tokenizer.Tokenizer, quiet bool) *textStream {
 	return s
 }
 
-func (s *textStream) push(token int32) error {
-	if s.stream != nil {
-		return s.write(s.stream.Push(token))
+func (s *textStream) push(token int32) {
+	if s.stream == nil {
+		s.print(fmt.Sprintf("%d ", token))
+		return
 	}
-	s.ids++
-	if s.quiet {
-		return nil
-	}
-	_, err := fmt.Fprintf(s.w, "%d ", token)
-	return err
+	s.add(s.stream.Push(token))
 }
 
-func (s *textStream) write(text string) error {
+func (s *textStream) add(text string) {
 	s.all.WriteString(text)
-	if s.quiet || text == "" {
-		return nil
+	s.print(text)
+}
+
+func (s *textStream) print(text string) {
+	if s.quiet || text == "" || s.err != nil {
+		return
 	}
-	_, err := io.WriteString(s.w, text)
-	return err
+	s.shown = true
+	_, s.err = io.WriteString(s.w, text)
 }
 
 // end prints what is left and a line end, and returns the whole text: empty without a tokenizer.
 func (s *textStream) end() (string, error) {
 	if s.stream != nil {
-		if err := s.write(s.stream.Flush()); err != nil {
-			return "", err
-		}
+		s.add(s.stream.Flush())
 	}
-	if !s.quiet && (s.ids > 0 || s.all.Len() > 0) {
-		if _, err := fmt.Fprintln(s.w); err != nil {
-			return "", err
-		}
+	if s.shown {
+		s.print("\n")
 	}
-	return s.all.String(), nil
-}
-
-// splitIDs splits at commas and white space.
-func splitIDs(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	return s.all.String(), s.err
 }
 
 // progress is a bar on a terminal, and nothing elsewhere.

@@ -52,6 +52,19 @@ func Open(t testing.TB, driver string, validation bool) *vk.Device {
 	return d
 }
 
+// Use makes the loader show one driver only until the end of the test, whoever makes an instance, and returns what
+// selects its device.
+func Use(t *testing.T, driver string) (sel string) {
+	t.Helper()
+	if driver == Selected {
+		return os.Getenv(selection)
+	}
+	path := manifest(t, driver)
+	t.Setenv("VK_DRIVER_FILES", path)
+	t.Setenv("VK_ICD_FILENAMES", path) // loaders older than 1.3.207
+	return "auto"
+}
+
 // environment guards the variables that the loader reads when an instance is made.
 var environment sync.Mutex
 

@@ -1,5 +1,6 @@
 // Reductions over the workgroup through shared memory: for any workgroup size and any driver, no subgroup feature needed.
 // Every invocation must call them; every invocation gets the result.
+layout(local_size_x_id = 0) in; // before gl_WorkGroupSize is named, which otherwise is the constant 1
 shared uint lanes[256];
 
 // Publishes v and waits; the caller reads lanes[] and calls done().

@@ -2,6 +2,8 @@
 // Every invocation must call them; every invocation gets the result.
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+layout(local_size_x_id = 0) in; // before gl_WorkGroupSize is named, which otherwise is the constant 1
 
 float reduce_add(float v) { return subgroupAdd(v); }
 float reduce_max(float v) { return subgroupMax(v); }
@@ -9,23 +11,17 @@ uint reduce_add(uint v) { return subgroupAdd(v); }
 uint reduce_min(uint v) { return subgroupMin(v); }
 uint scan_add(uint v) { return subgroupExclusiveAdd(v); } // sum over the invocations before this one
 
-// Sum over the invocations of the same class. Masked additions: lavapipe 22.3 returns a wrong subgroupShuffleXor here.
-float reduce_class(float v, uint own, uint classes) {
-    float sum = 0;
-    for (uint i = 0; i < classes; i++) {
-        float part = subgroupAdd(own == i ? v : 0.0);
-        if (own == i) sum = part;
-    }
-    return sum;
-}
-
-// Sum over runs of `width` consecutive invocations.
+// Sum over runs of `width` consecutive invocations (a power of two).
 float reduce_run(float v, uint width) {
-    return reduce_class(v, gl_LocalInvocationID.x / width, gl_WorkGroupSize.x / width);
+    for (uint o = width / 2; o > 0; o >>= 1) v += subgroupShuffleXor(v, o);
+    return v;
 }
 
-// Sum over the invocations whose index is equal modulo `stride`.
-float reduce_stride(float v, uint stride) { return reduce_class(v, gl_LocalInvocationID.x % stride, stride); }
+// Sum over the invocations whose index is equal modulo `stride` (a power of two).
+float reduce_stride(float v, uint stride) {
+    for (uint o = stride; o < gl_WorkGroupSize.x; o <<= 1) v += subgroupShuffleXor(v, o);
+    return v;
+}
 
 // Orders this workgroup's reads of memory before its later writes: nothing to do within one subgroup.
 void reads_before_writes() {}

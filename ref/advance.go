@@ -1,0 +1,14 @@
+package ref
+
+import "slices"
+
+// Advance makes the next step out of the rows of this one and the token sampled for each: the tokens are the next rows of
+// their sequences. The step is done when every row met an end token.
+func Advance(rows []Row, tokens, ends []int) (next []Row, done bool) {
+	done = len(tokens) > 0
+	for i, token := range tokens {
+		next = append(next, Row{Token: token, Seq: rows[i].Seq, Pos: rows[i].Pos + 1})
+		done = done && slices.Contains(ends, token)
+	}
+	return next, done
+}

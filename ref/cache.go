@@ -1,0 +1,40 @@
+package ref
+
+// Birth is the score of a new token, Update what attention does to scores: include/heads.glsl.
+const (
+	BirthZero     = 0
+	BirthPosition = 1
+	UpdateNone    = 0
+	UpdateAdd     = 1
+)
+
+// Head is an entry of the cache's table: one KV head of one sequence in one layer.
+type Head struct {
+	Offset, Capacity int // its slots in the layer's pool
+	Budget           int // slots that an eviction leaves
+	Live             int // slots that hold tokens: the first ones
+	Recent, Sinks    int // last and first positions that are protected
+	Birth, Update    int
+	Evicted, Last    int     // tokens evicted so far; in the last step
+	Pinned           [2]Span // protected positions
+}
+
+// Span is positions from Begin up to, not including, End.
+type Span struct{ Begin, End int }
+
+// Slot is a token of the cache.
+type Slot struct {
+	Pos   int
+	Score float32
+}
+
+// Pool is a layer's slots, of all its heads.
+type Pool struct {
+	Pad   int       // dimensions of a head as K and V hold them
+	K, V  []float64 // (slots, Pad)
+	Slots []Slot
+}
+
+// key and value are the vectors of a slot.
+func (p *Pool) key(slot int) []float64   { return p.K[slot*p.Pad : (slot+1)*p.Pad] }
+func (p *Pool) value(slot int) []float64 { return p.V[slot*p.Pad : (slot+1)*p.Pad] }

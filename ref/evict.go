@@ -1,0 +1,60 @@
+package ref
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Move is a survivor that takes the slot of a victim; slots of the head.
+type Move struct{ From, To int }
+
+// Evict counts added tokens, of which the last has position last, as live and chooses who goes so that the budget is
+// kept: the eligible slots of lowest score, of equal scores the older position. Victims are by ascending slot. Survivors
+// that would lie behind the live slots move into the victims' slots, in order.
+func (h *Head) Evict(pool *Pool, added, last int) (victims []int, moves []Move) {
+	slots := pool.Slots[h.Offset:]
+	live := h.Live + added
+	excess := max(0, live-h.Budget)
+	for i := range live {
+		if h.eligible(slots[i].Pos, last) {
+			victims = append(victims, i)
+		}
+	}
+	slices.SortFunc(victims, func(a, b int) int {
+		return cmp.Or(cmp.Compare(slots[a].Score, slots[b].Score), cmp.Compare(slots[a].Pos, slots[b].Pos))
+	})
+	victims = victims[:excess]
+	slices.Sort(victims)
+	h.Live, h.Evicted, h.Last = live-excess, h.Evicted+excess, excess
+	from := h.Live
+	for _, to := range victims {
+		for slices.Contains(victims, from) {
+			from++
+		}
+		if to < h.Live {
+			moves = append(moves, Move{from, to})
+			from++
+		}
+	}
+	return victims, moves
+}
+
+// eligible tells whether the token at a position may go.
+func (h *Head) eligible(pos, last int) bool {
+	for _, s := range h.Pinned {
+		if pos >= s.Begin && pos < s.End {
+			return false
+		}
+	}
+	return pos >= h.Sinks && pos <= last-h.Recent
+}
+
+// Compact carries moves out.
+func (p *Pool) Compact(h Head, moves []Move) {
+	for _, m := range moves {
+		from, to := h.Offset+m.From, h.Offset+m.To
+		copy(p.key(to), p.key(from))
+		copy(p.value(to), p.value(from))
+		p.Slots[to] = p.Slots[from]
+	}
+}

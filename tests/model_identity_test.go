@@ -1,0 +1,188 @@
+package tests
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"vkdecode/h2o"
+	"vkdecode/model"
+	"vkdecode/runtime"
+	"vkdecode/tests/drivers"
+	"vkdecode/vk"
+)
+
+// outcome is all that a run leaves behind.
+type outcome struct {
+	tokens []int32
+	logits []float32 // of the last token
+	state  string
+	log    string // of evictions, empty for runs that nobody watched
+}
+
+// decode processes a prompt and n greedy tokens. A watched run waits for every step and logs its evictions.
+func decode(t testing.TB, s *model.Session, prompt []int32, n int, watched bool) (o outcome) {
+	t.Helper()
+	observer := model.Observer{}
+	if watched {
+		observer.Step = func(step model.Step) error {
+			evicted, err := s.Cache().Evicted(0, step.Seen)
+			o.log += toJSON(t, evicted)
+			return err
+		}
+	}
+	if err := s.Prompt(t.Context(), prompt, observer, nil); err != nil {
+		t.Fatal(err)
+	}
+	o.tokens = generated(t, s, model.Generation{Tokens: n, Observer: observer})
+	return o.end(t, s)
+}
+
+// end reads what the session holds.
+func (o outcome) end(t testing.TB, s *model.Session) outcome {
+	t.Helper()
+	var err error
+	if o.logits, err = s.Logits(); err != nil {
+		t.Fatal(err)
+	}
+	state, err := s.Cache().State(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.state = toJSON(t, state)
+	return o
+}
+
+// difference names what differs, bit for bit; logs only where both runs have one.
+func (o outcome) difference(other outcome) string {
+	switch {
+	case !slices.Equal(o.tokens, other.tokens):
+		return fmt.Sprintf("tokens %v and %v", o.tokens, other.tokens)
+	case !slices.Equal(o.logits, other.logits):
+		return "logits"
+	case o.state != other.state:
+		return "the cache"
+	case o.log != "" && other.log != "" && o.log != other.log:
+		return "the log of evictions"
+	}
+	return ""
+}
+
+func toJSON(t testing.TB, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+const (
+	promptTokens = 60
+	newTokens    = 80 // more than the ring of decoded tokens has entries
+)
+
+// evicting are settings under which the runs of these tests evict, in the prompt and after it.
+func evicting() []h2o.Settings {
+	half := kv("h2o", "24", 0.5, 16)
+	half.Type = "f16"
+	return []h2o.Settings{half, kv("h2o", "20%", 0.25, 1), pinned(kv("window", "24", 0, 16), h2o.Span{Begin: 2, End: 7}), kv("streaming", "24", 0, 7)}
+}
+
+// A step may be recorded once and replayed, or recorded anew each time; the host may wait for each or not; the device may
+// choose the token or the host: all leave the same tokens, logits, cache and log.
+func TestEveryWayToDecodeIsTheSame(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		m, prompt, e := builtinOn(t, d), passageIDs(t)[:promptTokens], engineOf(d).Engine
+		for _, settings := range evicting() {
+			want := decode(t, openSession(t, m, settings, promptTokens+newTokens), prompt, newTokens, true)
+			if want.log == "" {
+				t.Fatalf("%v evicts nothing", settings.Policy)
+			}
+			check := func(what string, got outcome) {
+				t.Helper()
+				if diff := got.difference(want); diff != "" {
+					t.Errorf("%v: %s: differs from a watched run in %s", settings.Policy, what, diff)
+				}
+			}
+			s := openSession(t, m, settings, promptTokens+newTokens)
+			check("replayed", decode(t, s, prompt, newTokens, false))
+			reset(t, s)
+			check("watched again after a reset", decode(t, s, prompt, newTokens, true))
+			reset(t, s)
+			e.Anew = true
+			check("recorded anew", decode(t, s, prompt, newTokens, false))
+			reset(t, s)
+			check("recorded anew, watched", decode(t, s, prompt, newTokens, true))
+			e.Anew = false
+			reset(t, s)
+			check("sampled by the host", sampled(t, s, prompt, newTokens))
+		}
+	})
+}
+
+func reset(t testing.TB, s *model.Session) {
+	t.Helper()
+	if err := s.Reset(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sampled lets the host choose the tokens.
+func sampled(t testing.TB, s *model.Session, prompt []int32, n int) (o outcome) {
+	t.Helper()
+	sampler, err := runtime.NewSampler(runtime.Sampling{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Prompt(t.Context(), prompt, model.Observer{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	o.tokens = generated(t, s, model.Generation{Tokens: n, Sampler: sampler})
+	return o.end(t, s)
+}
+
+// Two runs that differ are told apart.
+func TestOtherRunsAreNotTheSame(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		m, prompt := builtinOn(t, d), passageIDs(t)[:promptTokens]
+		settings := kv("h2o", "24", 0.5, 16)
+		want := decode(t, openSession(t, m, settings, promptTokens+newTokens), prompt, newTokens, true)
+		other := settings
+		other.Chunk = 15
+		for name, got := range map[string]outcome{
+			"a token less":  decode(t, openSession(t, m, settings, promptTokens+newTokens), prompt, newTokens-1, true),
+			"another chunk": decode(t, openSession(t, m, other, promptTokens+newTokens), prompt, newTokens, true),
+		} {
+			if got.difference(want) == "" {
+				t.Errorf("%s makes no difference", name)
+			}
+		}
+	})
+}
+
+// A budget that is never exceeded changes nothing at all.
+func TestBudgetForAllTokensEqualsFull(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		m, ids := builtinOn(t, d), passageIDs(t)[:150]
+		for _, chunk := range []int{1, 32} {
+			full := watch(t, m, fullKV(chunk), ids, true)
+			for _, policy := range []string{"h2o", "window", "streaming"} {
+				for _, budget := range []string{"150", "149", "1000", "100%"} {
+					h := watch(t, m, kv(policy, budget, 0.5, chunk), ids, true)
+					same := true
+					for i, step := range h.steps {
+						same = same && slices.Equal(step.logits, full.steps[i].logits) && len(step.evicted) == 0
+					}
+					if err := checkKept(h, lastOf(len(ids), 0)); err != nil {
+						same = false
+					}
+					if evicts := budget == "149"; same == evicts {
+						t.Errorf("chunk %d, %s with a budget of %s for 150 tokens: same as full %v", chunk, policy, budget, same)
+					}
+				}
+			}
+		}
+	})
+}

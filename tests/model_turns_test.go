@@ -1,0 +1,225 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"vkdecode/h2o"
+	"vkdecode/model"
+	"vkdecode/model/builtin"
+	"vkdecode/model/gguf"
+	"vkdecode/tests/drivers"
+	"vkdecode/vk"
+)
+
+// turn is what a session does next: a prompt, then so many greedy tokens.
+type turn struct {
+	prompt []int32
+	tokens int
+}
+
+// A second prompt goes on from the state of the first, as if all had been one prompt; after a reset nothing of it is left.
+// The last token that was generated is not in the cache yet: it begins the next prompt.
+func TestSecondPromptContinuesTheFirst(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		m, ids := builtinOn(t, d), passageIDs(t)
+		for _, settings := range []h2o.Settings{fullKV(1), kv("h2o", "24", 0.5, 1), kv("window", "24", 0, 1), kv("streaming", "24", 0, 1)} {
+			s := openSession(t, m, settings, 400)
+			first := decode(t, s, ids[:50], 30, false)
+			second := append(slices.Clone(first.tokens[29:]), ids[200:245]...)
+			got := decode(t, s, second, 20, false)
+			if len(s.Tokens) != 50+29+46+19 {
+				t.Fatalf("%v: %d tokens processed", settings.Policy, len(s.Tokens))
+			}
+			all := slices.Clone(s.Tokens)
+			want := decode(t, openSession(t, m, settings, 400), all, 1, false)
+			want.tokens = got.tokens[:19]
+			if got.tokens = all[len(all)-19:]; got.difference(want) != "" {
+				t.Errorf("%v: two turns and one prompt differ in %s", settings.Policy, got.difference(want))
+			}
+			reset(t, s)
+			if again := decode(t, s, ids[:50], 30, false); again.difference(first) != "" {
+				t.Errorf("%v: after a reset a session differs in %s", settings.Policy, again.difference(first))
+			}
+		}
+	})
+}
+
+// A prompt in two parts is the same as in one where the parts end with a chunk; a rest of one row is a chunk too.
+func TestPromptInPartsIsTheSame(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		m, ids := builtinOn(t, d), passageIDs(t)[:65]
+		settings := kv("h2o", "24", 0.5, 16)
+		want := decode(t, openSession(t, m, settings, 100), ids, 5, false)
+		s := openSession(t, m, settings, 100)
+		decode(t, s, ids[:32], 1, false)
+		if got := decode(t, s, ids[32:], 5, false); got.difference(want) != "" {
+			t.Errorf("a prompt in two parts differs in %s", got.difference(want))
+		}
+	})
+}
+
+// endingModel is the built-in model for which a line's end, which it writes soon, ends the text.
+func endingModel(t testing.TB, d *vk.Device) *model.Model {
+	t.Helper()
+	f := rewritten(t, builtin.Model, rewrite{set: map[string]any{"tokenizer.ggml.eos_token_id": uint32(199)}})
+	m, err := model.Load(engineOf(d).Engine, f, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m
+}
+
+// Steps that were already submitted when an end token came change nothing: nothing of them is in the cache.
+func TestNothingHappensAfterAnEndToken(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		m, ids := endingModel(t, d), passageIDs(t)[:70]
+		if !slices.Equal(m.Ends(), []int32{199}) {
+			t.Fatalf("end tokens %v, want 199", m.Ends())
+		}
+		for _, watched := range []bool{false, true} {
+			s, err := m.NewSession(model.SessionOptions{KV: kv("h2o", "24", 0.5, 16), Length: 200, Ends: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			got := decode(t, s, ids, 100, watched)
+			n := len(got.tokens)
+			if n < 2 || n == 100 || got.tokens[n-1] != 199 || slices.Contains(got.tokens[:n-1], 199) {
+				t.Fatalf("decoded %v, want to stop at the first 199", got.tokens)
+			}
+			on := openSession(t, m, kv("h2o", "24", 0.5, 16), 200)
+			want := decode(t, on, ids, n, false)
+			if got.difference(want) != "" {
+				t.Errorf("watched %v: stopping at an end token and after as many tokens differ in %s", watched, got.difference(want))
+			}
+			if beyond := decode(t, on, got.tokens[n-1:], 2, false); beyond.difference(want) == "" {
+				t.Error("a token more makes no difference")
+			}
+		}
+	})
+}
+
+// A cancelled generation and one whose text nobody takes leave a session that can go on: it knows what it processed.
+func TestInterruptedSessionsCanGoOn(t *testing.T) {
+	closed := errors.New("closed")
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		m, ids := builtinOn(t, d), passageIDs(t)[:60]
+		for _, watched := range []bool{false, true} {
+			for _, fails := range []bool{false, true} {
+				s := openSession(t, m, kv("h2o", "24", 0.5, 1), 300)
+				if err := s.Prompt(t.Context(), ids, model.Observer{}, nil); err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var emitted []int32
+				g := model.Generation{Tokens: 100, Emit: func(token int32) error {
+					if emitted = append(emitted, token); len(emitted) == 10 {
+						if fails {
+							return closed
+						}
+						cancel()
+					}
+					return nil
+				}}
+				if watched {
+					g.Observer.Step = func(model.Step) error { return nil }
+				}
+				reason, err := s.Generate(ctx, g)
+				if fails && !errors.Is(err, closed) || !fails && (err != nil || reason != model.StopCancelled) {
+					t.Fatalf("stopped by %q, %v", reason, err)
+				}
+				all := append(slices.Clone(s.Tokens), ids[:8]...)
+				got := decode(t, s, ids[:8], 5, false)
+				if want := decode(t, openSession(t, m, kv("h2o", "24", 0.5, 1), 300), all, 5, false); got.difference(want) != "" {
+					t.Errorf("watched %v, failing %v: the session and a new one with its tokens differ in %s", watched, fails, got.difference(want))
+				}
+			}
+		}
+	})
+}
+
+// A prompt that is cancelled stops between chunks.
+func TestCancelledPromptStopsBetweenChunks(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		s := openSession(t, builtinOn(t, d), fullKV(16), 100)
+		ctx, cancel := context.WithCancel(t.Context())
+		err := s.Prompt(ctx, passageIDs(t)[:100], model.Observer{}, func(done int) {
+			if done >= 32 {
+				cancel()
+			}
+		})
+		if !errors.Is(err, context.Canceled) || len(s.Tokens) != 32 {
+			t.Errorf("%d tokens, %v; want 32 and %v", len(s.Tokens), err, context.Canceled)
+		}
+	})
+}
+
+func TestSessionsRefuseWhatTheyCannotProcess(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		m := builtinOn(t, d)
+		s := openSession(t, m, fullKV(16), 10)
+		prompt := func(ids ...int32) error { return s.Prompt(t.Context(), ids, model.Observer{}, nil) }
+		wantError(t, prompt(), "the prompt is empty")
+		wantError(t, prompt(1, -1), "token id -1, want 0 to 1023")
+		wantError(t, prompt(1024), "token id 1024, want 0 to 1023")
+		wantError(t, prompt(make([]int32, 11)...), "11 tokens are more than the 10 the session was opened for")
+		if err := prompt(make([]int32, 8)...); err != nil {
+			t.Error(err)
+		}
+		wantError(t, prompt(1, 2, 3), "11 tokens are more than the 10")
+		_, err := s.Generate(t.Context(), model.Generation{Tokens: 4, Emit: func(int32) error { return nil }})
+		wantError(t, err, "11 tokens are more than the 10")
+		if len(s.Tokens) != 8 {
+			t.Errorf("%d tokens after refusals, want 8", len(s.Tokens))
+		}
+		if got := greedy(t, s, 3); len(got) != 3 {
+			t.Errorf("%d tokens, want 3", len(got))
+		}
+	})
+}
+
+// rewrite is how a model file is changed; nil in a map removes what it names.
+type rewrite struct {
+	set     map[string]any
+	tensors map[string]func(*gguf.Tensor) *gguf.Tensor
+}
+
+// rewritten copies a model file with changes.
+func rewritten(t testing.TB, data []byte, r rewrite) *gguf.File {
+	t.Helper()
+	from, err := gguf.Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var w gguf.Writer
+	for _, key := range from.Keys() {
+		if _, changed := r.set[key]; !changed {
+			v, _ := from.Value(key)
+			w.Set(key, v)
+		}
+	}
+	for key, v := range r.set {
+		if v != nil {
+			w.Set(key, v)
+		}
+	}
+	for _, tensor := range from.Tensors() {
+		if change, changed := r.tensors[tensor.Name]; changed {
+			if change == nil {
+				continue
+			}
+			tensor = change(tensor)
+		}
+		w.Add(tensor.Name, tensor.Type, tensor.Shape, tensor.Data)
+	}
+	f, err := gguf.Parse(w.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
