@@ -119,8 +119,9 @@ func (s *Session) replay(ctx context.Context, g Generation, token int32) (reason
 		}
 	}()
 	var commands []*vk.Commands
+	var failed error // of Emit: what was submitted by then is still processed, and s.Tokens has to tell
 	for submitted, read := 0, 0; read < steps; {
-		for submitted < steps && len(queue) < inFlight && ctx.Err() == nil {
+		for submitted < steps && len(queue) < inFlight && ctx.Err() == nil && failed == nil {
 			if submitted == 0 || s.model.engine.Anew {
 				if commands, err = s.decodeCommands(body); err != nil {
 					return "", err
@@ -134,7 +135,7 @@ func (s *Session) replay(ctx context.Context, g Generation, token int32) (reason
 			submitted++
 		}
 		if len(queue) == 0 {
-			return StopCancelled, nil
+			return StopCancelled, failed
 		}
 		if err := queue[0].Wait(runtime.Patience); err != nil {
 			return "", err
@@ -145,14 +146,14 @@ func (s *Session) replay(ctx context.Context, g Generation, token int32) (reason
 			return "", err
 		}
 		read++
-		if err := g.Emit(token); err != nil {
-			return "", err
+		if failed == nil {
+			failed = g.Emit(token)
 		}
 		if slices.Contains(s.ends, token) {
-			return StopEnd, nil
+			return StopEnd, failed
 		}
 	}
-	return StopLength, nil
+	return StopLength, failed
 }
 
 // decodeCommands are the recordings of one decode step, in order.

@@ -88,7 +88,7 @@ func pinned(s h2o.Settings, spans ...h2o.Span) h2o.Settings {
 func TestPinnedTokensSurvive(t *testing.T) {
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {
 		m, ids := builtinOn(t, d), passageIDs(t)[:120]
-		spans := [][]h2o.Span{{{3, 9}}, {{0, 8}, {30, 42}}, {{2, 20}, {15, 24}}}
+		spans := [][]h2o.Span{{{Begin: 3, End: 9}}, {{Begin: 0, End: 8}, {Begin: 30, End: 42}}, {{Begin: 2, End: 20}, {Begin: 15, End: 24}}}
 		for _, policy := range []string{"h2o", "window", "streaming"} {
 			for i, span := range spans {
 				for _, chunk := range []int{1, 32} {

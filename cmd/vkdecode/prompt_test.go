@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,14 +11,17 @@ import (
 	"vkdecode/model/tokenizer"
 )
 
+// onlyPrompt processes a prompt row by row, which needs the fewest kernels.
+var onlyPrompt = []string{"-n", "0", "--chunk", "1"}
+
 // promptOf is the prompt that a run processed.
 func promptOf(t *testing.T, args ...string) []int32 {
 	t.Helper()
-	return runReported(t, append([]string{"run", builtinName, "-n", "0"}, args...)...).PromptTokens
+	return runReported(t, slices.Concat([]string{"run", builtinName}, onlyPrompt, args)...).PromptTokens
 }
 
 func TestPromptComesInEveryForm(t *testing.T) {
-	onFirstDriver(t, map[string]string{"p.txt": "Prince Andrew", "ids.txt": "48, 435\n559\n", "m.gguf": variant(t, without("tokenizer."), nil)})
+	onFirstDriver(t, map[string]string{"p.txt": "Prince Andrew", "ids.txt": "48, 435\n559\n"})
 	want := []int32{48, 435, 559}
 	for _, args := range [][]string{{"-p", "Prince Andrew"}, {"-f", "p.txt"}, {"-f", "p.txt", "--raw"}, {"--prompt-tokens", "48,435,559"}, {"--prompt-tokens", "@ids.txt"}} {
 		if got := promptOf(t, args...); !slices.Equal(got, want) {
@@ -25,7 +29,7 @@ func TestPromptComesInEveryForm(t *testing.T) {
 		}
 	}
 	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), []string{"run", builtinName, "-n", "0", "-f", "-", "--json"}, strings.NewReader("Prince Andrew"), &stdout, &stderr)
+	code := run(t.Context(), slices.Concat([]string{"run", builtinName, "-f", "-", "--json"}, onlyPrompt), strings.NewReader("Prince Andrew"), &stdout, &stderr)
 	var r runJSON
 	result{code, stdout.String(), stderr.String()}.read(t, &r)
 	if !slices.Equal(r.PromptTokens, want) {
@@ -58,8 +62,8 @@ func TestPromptKeepsItsBytes(t *testing.T) {
 
 func TestPromptKnowsSpecialTokens(t *testing.T) {
 	onFirstDriver(t, nil)
-	if got := promptOf(t, "--raw", "-p", "<|endoftext|>Prince"); len(got) != 2 || got[0] != 0 {
-		t.Errorf("%v, want the token 0 and another", got)
+	if got := promptOf(t, "--raw", "-p", "<|endoftext|>Prince Andrew"); !slices.Equal(got, []int32{0, 48, 435, 559}) {
+		t.Errorf("%v, want the end token 0 first", got)
 	}
 }
 
@@ -77,7 +81,7 @@ func TestPromptIsWrappedInTheModelsTemplate(t *testing.T) {
 		{[]string{"-p", "hi", "--system", "be"}, "[system]be[user]hi[me]"},
 		{[]string{"-p", "hi", "--raw"}, "hi"},
 	} {
-		r := runReported(t, append([]string{"run", "m.gguf", "-n", "0"}, c.args...)...)
+		r := runReported(t, slices.Concat([]string{"run", "m.gguf"}, onlyPrompt, c.args)...)
 		if got := pieces(t, r.PromptTokens); got != c.want {
 			t.Errorf("%v: %q, want %q", c.args, got, c.want)
 		}
@@ -95,7 +99,7 @@ func TestPromptRunsWithoutAVocabulary(t *testing.T) {
 		if len(r.Tokens) != 4 || r.Text != "" {
 			t.Errorf("%s: %+v", name, r)
 		}
-		if got := vkdecode(t, line...); got.stdout != "330 499 259 87 \n" {
+		if got := vkdecode(t, line...); got.stdout != strings.Trim(fmt.Sprint(r.Tokens), "[]")+" \n" {
 			t.Errorf("%s: stdout %q", name, got.stdout)
 		}
 	}

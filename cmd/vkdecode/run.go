@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -168,14 +169,14 @@ func generate(cmd *cobra.Command, c *configuration, f *runFlags, l *loaded, s *m
 	if err := r.read(s); err != nil {
 		return err
 	}
-	err = errors.Join(lost, records.complete())
+	err = records.complete()
 	if lost == nil {
-		err = errors.Join(err, r.write(cmd, *f.json))
+		lost = r.write(cmd, *f.json)
 	}
-	if l.engine.Debug >= 2 && len(r.Tokens) > 1 {
-		err = errors.Join(err, printTimes(stderr, s))
+	if err == nil && lost == nil && l.engine.Debug >= 2 && len(r.Tokens) > 1 {
+		err = printTimes(stderr, s)
 	}
-	return err
+	return cmp.Or(err, lost) // not joined: a lost reader alone is no failure
 }
 
 // sampler makes the sampler of the configuration: nil is greedy on the device. The seed of one that draws is reported.

@@ -1,0 +1,71 @@
+package tests
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"vkdecode/tests/drivers"
+	"vkdecode/vk"
+)
+
+// ops are the kernels' comparisons with their twins, one row for each kernel or chain of kernels.
+var ops = []struct {
+	name  string
+	cases func(l launch) []opCase
+}{
+	{"embed", embedCases},
+	{"matmul", matmulCases},
+	{"rms_norm", rmsNormCases},
+	{"rope_cache", ropeCacheCases},
+	{"attend", attendCases}, // attend_logits, attend_values, attend_merge, score
+	{"evict", evictCases},   // evict, compact
+	{"argmax", argmaxCases},
+	{"advance", advanceCases},
+}
+
+// opCase is one comparison of a kernel with its twin.
+type opCase interface {
+	String() string
+	run(r *bench, l launch) error
+}
+
+// TestKernelsAgreeWithTheirTwins runs every case in every form that the device has, and asks that no module is left out.
+func TestKernelsAgreeWithTheirTwins(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		b := &bench{d, map[string]*vk.Pipeline{}, map[string]bool{}}
+		defer b.close()
+		for _, op := range ops {
+			t.Run(op.name, func(t *testing.T) {
+				for _, l := range b.launches() {
+					for _, c := range op.cases(l) {
+						if err := c.run(b, l); err != nil {
+							t.Errorf("%s, %s: %v", l, c, err)
+						}
+					}
+				}
+			})
+		}
+		t.Run("every module", func(t *testing.T) { b.missing(t) })
+	})
+}
+
+// missing reports the modules that no case ran, of the forms that the device has.
+func (b *bench) missing(t *testing.T) {
+	files, err := os.ReadDir("../shaders/spirv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	forms := map[string]bool{}
+	for _, l := range b.launches() {
+		forms[l.form.String()] = true
+	}
+	for _, f := range files {
+		name := strings.TrimSuffix(f.Name(), ".spv")
+		for _, part := range strings.Split(name, ".") {
+			if forms[part] && !b.modules[name] {
+				t.Errorf("module %s was compared with no twin", name)
+			}
+		}
+	}
+}
