@@ -1,5 +1,7 @@
 package ref
 
+import "github.com/x448/float16"
+
 // Birth is the score of a new token, Update what attention does to scores: include/heads.glsl.
 const (
 	BirthZero     = 0
@@ -30,6 +32,7 @@ type Slot struct {
 
 // Pool is a layer's slots, of all its heads.
 type Pool struct {
+	Type  string    // of K and V, "f16" or "f32"
 	Pad   int       // dimensions of a head as K and V hold them
 	K, V  []float64 // (slots, Pad)
 	Slots []Slot
@@ -38,3 +41,14 @@ type Pool struct {
 // key and value are the vectors of a slot.
 func (p *Pool) key(slot int) []float64   { return p.K[slot*p.Pad : (slot+1)*p.Pad] }
 func (p *Pool) value(slot int) []float64 { return p.V[slot*p.Pad : (slot+1)*p.Pad] }
+
+// hold copies values into a key or value of the pool, as its type holds them: f16 is clamped and rounded to the nearest.
+func (p *Pool) hold(to, from []float64) {
+	const most = 65504 // the largest f16
+	for i, v := range from {
+		to[i] = float64(float32(v))
+		if p.Type == "f16" {
+			to[i] = float64(float16.Fromfloat32(float32(min(max(v, -most), most))).Float32())
+		}
+	}
+}

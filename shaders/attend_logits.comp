@@ -79,19 +79,19 @@ void main() {
         }
     }
     [[unroll]] for (uint n = 0; n < QUERIES; n++) most[n] = reduce_max(most[n]);
-    uint first = row0 - push.row;
+    uint first = row0 - push.row, rows = row_end - push.row;
     [[dont_unroll]] for (uint s = 0; s < DEPTH; s++) {
         uint slot = begin + s * lanes + lane;
         [[unroll]] for (uint n = 0; n < QUERIES; n++) {
             uint row = first + n / HEAD_TILE, head = head0 + n % HEAD_TILE;
             float logit = logits[s * QUERIES + n], v = logit == NEVER ? 0.0 : exp(logit - most[n]);
             sum[n] += v;
-            if (row < push.rows && head < head_end) e[(row * HEADS + head) * push.stride + slot] = v;
+            if (row < rows && head < head_end) e[(row * HEADS + head) * push.stride + slot] = v;
         }
     }
     [[unroll]] for (uint n = 0; n < QUERIES; n++) {
         uint row = first + n / HEAD_TILE, head = head0 + n % HEAD_TILE;
         float total = reduce_add(sum[n]);
-        if (lane == 0 && row < push.rows && head < head_end) peaks[(row * HEADS + head) * push.splits + split] = vec2(most[n], total);
+        if (lane == 0 && row < rows && head < head_end) peaks[(row * HEADS + head) * push.splits + split] = vec2(most[n], total);
     }
 }

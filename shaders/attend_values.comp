@@ -36,10 +36,11 @@ void main() {
     uint lane = gl_LocalInvocationID.x, split = gl_WorkGroupID.x, walkers = gl_WorkGroupSize.x / WIDE;
     uint kv = gl_WorkGroupID.y / TILES, head0 = kv * GROUP + gl_WorkGroupID.y % TILES * HEAD_TILE;
     uint head_end = (kv + 1) * GROUP, row0 = push.row + gl_WorkGroupID.z * ROW_TILE;
-    if (row0 >= min(push.row + push.rows, step_rows()) || step_done()) return;
+    uint row_end = min(push.row + push.rows, step_rows());
+    if (row0 >= row_end || step_done()) return;
     uint seq = step_row(row0).y;
     Head h = load_head(push.head + seq * KV_HEADS + kv);
-    uint live = h.live + step_seq(seq).y, begin = split * SPLIT, first = row0 - push.row;
+    uint live = h.live + step_seq(seq).y, begin = split * SPLIT, first = row0 - push.row, rows = row_end - push.row;
     if (begin >= live) return;
 
     [[unroll]] for (uint i = 0; i < QUERIES * OWN * PACK; i++) acc[i] = 0;
@@ -48,7 +49,7 @@ void main() {
         uint slot = base + lane / WIDE * 4;
         vec4 p[QUERIES];
         [[unroll]] for (uint n = 0; n < QUERIES; n++) {
-            uint row = min(first + n / HEAD_TILE, push.rows - 1), head = min(head0 + n % HEAD_TILE, head_end - 1);
+            uint row = min(first + n / HEAD_TILE, rows - 1), head = min(head0 + n % HEAD_TILE, head_end - 1);
             p[n] = LOAD(E, ((row * HEADS + head) * push.stride + slot) / 4);
         }
         [[unroll]] for (uint s = 0; s < 4; s++) {
@@ -66,7 +67,7 @@ void main() {
     if (lane >= WIDE) return;
     [[unroll]] for (uint n = 0; n < QUERIES; n++) {
         uint row = first + n / HEAD_TILE, head = head0 + n % HEAD_TILE;
-        if (row >= push.rows || head >= head_end) continue;
+        if (row >= rows || head >= head_end) continue;
         uint base = ((row * HEADS + head) * push.splits + split) * HEAD_PAD / 4;
         [[unroll]] for (uint w = 0; w < OWN; w++) {
             uint part = w * WIDE + lane;

@@ -76,11 +76,14 @@ func documents(t *testing.T) map[string]string {
 
 // Every documented command works in an empty folder, without a network, on a machine with the program and a device.
 func TestDocumentedCommandsWork(t *testing.T) {
-	bin := t.TempDir()
+	bin, home := t.TempDir(), t.TempDir()
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", bin, "../cmd/vkdecode").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	environment := append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "XDG_CONFIG_HOME="+bin, "XDG_CACHE_HOME="+bin)
+	environment := append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home)
+	if device := os.Getenv("VKDECODE_TEST_DEVICE"); device != "" {
+		environment = append(environment, "VKDECODE_DEVICE_SELECT="+device)
+	}
 	count := 0
 	for name, text := range documents(t) {
 		folder := t.TempDir() // of one document: its commands may build on each other

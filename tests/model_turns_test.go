@@ -9,7 +9,6 @@ import (
 	"vkdecode/h2o"
 	"vkdecode/model"
 	"vkdecode/model/builtin"
-	"vkdecode/model/gguf"
 	"vkdecode/tests/drivers"
 	"vkdecode/vk"
 )
@@ -183,45 +182,4 @@ func TestSessionsRefuseWhatTheyCannotProcess(t *testing.T) {
 			t.Errorf("%d tokens, want 3", len(got))
 		}
 	})
-}
-
-// rewrite is how a model file is changed; nil in a map removes what it names.
-type rewrite struct {
-	set     map[string]any
-	tensors map[string]func(*gguf.Tensor) *gguf.Tensor
-}
-
-// rewritten copies a model file with changes.
-func rewritten(t testing.TB, data []byte, r rewrite) *gguf.File {
-	t.Helper()
-	from, err := gguf.Parse(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var w gguf.Writer
-	for _, key := range from.Keys() {
-		if _, changed := r.set[key]; !changed {
-			v, _ := from.Value(key)
-			w.Set(key, v)
-		}
-	}
-	for key, v := range r.set {
-		if v != nil {
-			w.Set(key, v)
-		}
-	}
-	for _, tensor := range from.Tensors() {
-		if change, changed := r.tensors[tensor.Name]; changed {
-			if change == nil {
-				continue
-			}
-			tensor = change(tensor)
-		}
-		w.Add(tensor.Name, tensor.Type, tensor.Shape, tensor.Data)
-	}
-	f, err := gguf.Parse(w.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
 }

@@ -79,6 +79,9 @@ const (
 	blank = 0x7FC5A5A5 // fills guards and outputs: not a number, so that a kernel that reads it shows
 )
 
+// blankFloat is blank as a float.
+var blankFloat = math.Float32frombits(blank)
+
 // rig begins a run over the rows of a step, of which outs have their logits wanted.
 func (b *bench) rig(l launch, rows []runtime.Row, outs ...int) *rig {
 	r := &rig{bench: b, launch: l}

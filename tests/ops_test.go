@@ -27,7 +27,7 @@ var ops = []struct {
 // opCase is one comparison of a kernel with its twin.
 type opCase interface {
 	String() string
-	run(r *bench, l launch) error
+	run(b *bench, l launch) error // the difference, if there is one
 }
 
 // TestKernelsAgreeWithTheirTwins runs every case in every form that the device has, and asks that no module is left out.

@@ -12,6 +12,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"vkdecode/h2o"
 	"vkdecode/model"
@@ -175,6 +178,35 @@ func TestCtrlCExitsWith130(t *testing.T) {
 	result{cmd.ProcessState.ExitCode(), "", stderr.String()}.want(t, exitInterrupted, "interrupted", "tok/s")
 }
 
+// Some parents tell both the process and its group. A full pipe holds the program up in between.
+func TestACtrlCThatArrivesTwiceIsOne(t *testing.T) {
+	onFirstDriver(t, nil)
+	cmd, _, stderr := program(t, endless...)
+	stdout := waitForText(t, cmd)
+	defer stdout.Close()
+	const page = 4096 // bytes, the smallest pipe
+	if _, err := unix.FcntlInt(stdout.Fd(), unix.F_SETPIPE_SZ, page); err != nil {
+		t.Fatal(err)
+	}
+	for before, waiting := -1, 0; waiting != before || waiting < page/2; { // until nothing more goes in
+		time.Sleep(50 * time.Millisecond) // many tokens
+		var err error
+		before = waiting
+		if waiting, err = unix.IoctlGetInt(int(stdout.Fd()), unix.TIOCINQ); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(sameSignal / 5)
+	}
+	go io.Copy(io.Discard, stdout)
+	cmd.Wait()
+	result{cmd.ProcessState.ExitCode(), "", stderr.String()}.want(t, exitInterrupted, "interrupted")
+}
+
 func TestALostReaderEndsTheProgramQuietly(t *testing.T) {
 	onFirstDriver(t, nil)
 	cmd, _, stderr := program(t, append(endless, "--kv-state", "s.json")...)
@@ -190,7 +222,7 @@ func TestALostReaderEndsTheProgramQuietly(t *testing.T) {
 
 func TestALostReaderDoesNotHideAnotherFailure(t *testing.T) {
 	onFirstDriver(t, nil)
-	cmd, _, stderr := program(t, append(endless, "--evict-log", "/dev/full")...)
+	cmd, _, stderr := program(t, append(endless, "--evict-log", "/dev/full", "--budget", "1")...) // the prompt evicts already
 	waitForText(t, cmd).Close()
 	cmd.Wait()
 	result{cmd.ProcessState.ExitCode(), "", stderr.String()}.want(t, exitFailure, "eviction log", "no space left")

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -22,11 +23,17 @@ const (
 	exitInterrupted = 130 // Ctrl-C: 128 + SIGINT
 )
 
+// sameSignal is how long one Ctrl-C may take to arrive: parents such as timeout send it to the process and to its group.
+const sameSignal = time.Second / 2
+
 func main() {
 	// Without this a write to a closed pipe kills the process where it stands.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait
+	context.AfterFunc(ctx, func() {
+		time.Sleep(sameSignal)
+		stop() // a second Ctrl-C does not wait
+	})
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

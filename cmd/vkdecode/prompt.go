@@ -70,7 +70,9 @@ func (f *promptFlags) read(cmd *cobra.Command) (p *prompt, err error) {
 }
 
 // readAll reads to the end, or until ctx ends: a terminal may never come to an end.
-func readAll(ctx context.Context, r io.Reader) (bytes []byte, err error) {
+func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
+	var bytes []byte
+	var err error
 	done := make(chan struct{})
 	go func() {
 		bytes, err = io.ReadAll(r)

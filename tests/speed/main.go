@@ -60,6 +60,7 @@ func (b bench) byDepth(driver string) error {
 				if err != nil {
 					return err
 				}
+				log.Printf("%s, depth %d, %s: %.1f and %.1f tok/s", driver, depth, policy, s.prompt, s.decode)
 				runs[i] = append(runs[i], s)
 			}
 		}
@@ -90,6 +91,7 @@ func (b bench) besidePeer(driver, peer, backends string) error {
 				return err
 			}
 			theirs = append(theirs, s)
+			log.Printf("depth %d: %.1f and %.1f tok/s, llama.cpp %.2f and %.2f", depth, last(ours).prompt, last(ours).decode, s.prompt, s.decode)
 		}
 		ratio := medianRatio(ours, theirs)
 		for _, line := range []struct {
@@ -106,6 +108,8 @@ func (b bench) besidePeer(driver, peer, backends string) error {
 	}
 	return t.w.Flush()
 }
+
+func last(runs []speed) speed { return runs[len(runs)-1] }
 
 // table is printed in Markdown, with columns that line up.
 type table struct{ w *tabwriter.Writer }

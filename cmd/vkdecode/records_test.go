@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"vkdecode/h2o"
+	"vkdecode/model/builtin"
+	"vkdecode/model/gguf"
+)
+
+// pieces is what tokens stand for.
+func pieces(t *testing.T, tokens []int32) string {
+	t.Helper()
+	f, err := gguf.Parse(builtin.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts, _, err := f.Strings("tokenizer.ggml.tokens")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, id := range tokens {
+		b.WriteString(strings.NewReplacer("Ġ", " ", "Ċ", "\n").Replace(texts[id]))
+	}
+	return b.String()
+}
+
+func checkLogits(t *testing.T, path string, r runJSON) {
+	t.Helper()
+	rows, columns, values := readNPY(t, path)
+	if rows != r.KV.Seen || columns != 1024 {
+		t.Errorf("logits (%d, %d), want (%d, 1024)", rows, columns, r.KV.Seen)
+		return
+	}
+	if hash := hashLogits(values[(rows-1)*columns:]); hash != r.LogitsHash {
+		t.Errorf("the last row's hash is %s, the report says %s", hash, r.LogitsHash)
+	}
+	if hash := hashLogits(values[(rows-2)*columns : (rows-1)*columns]); hash == r.LogitsHash {
+		t.Error("the row before has the same hash")
+	}
+	for i := range r.Tokens { // greedy: each is the argmax of the row before it
+		row := values[(rows-len(r.Tokens)+i)*columns:][:columns]
+		if r.Tokens[i] != int32(slices.Index(row, slices.Max(row))) {
+			t.Errorf("new token %d is %d, not the argmax of its row", i, r.Tokens[i])
+		}
+	}
+}
+
+func readJSON(t *testing.T, path string, into any) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+func checkState(t *testing.T, path string, r runJSON) {
+	t.Helper()
+	var s h2o.State
+	readJSON(t, path, &s)
+	evicted, kept := 0, 0
+	for _, l := range s.Layers {
+		if len(l.Heads) != 2 {
+			t.Errorf("%d KV heads, want 2", len(l.Heads))
+		}
+		for _, h := range l.Heads {
+			evicted, kept = evicted+h.Evicted, max(kept, len(h.Positions))
+			if len(h.Positions) != len(h.Scores) || !slices.IsSorted(h.Positions) || h.Positions[len(h.Positions)-1] != uint32(r.KV.Seen-1) {
+				t.Errorf("positions %v, scores %v", h.Positions, h.Scores)
+			}
+			if len(h.Positions)+h.Evicted != r.KV.Seen {
+				t.Errorf("%d live and %d evicted, %d seen", len(h.Positions), h.Evicted, r.KV.Seen)
+			}
+		}
+	}
+	if len(s.Layers) != 3 || kept != r.KV.Kept || evicted != r.KV.Evicted {
+		t.Errorf("%d layers, %d kept, %d evicted; the report says %+v", len(s.Layers), kept, evicted, r.KV)
+	}
+}
+
+// readLog checks an eviction log against the report and returns it.
+func readLog(t *testing.T, path string, r runJSON) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := append(slices.Clone(r.PromptTokens), r.Tokens...)
+	lines, step := 0, 0
+	for line := range strings.Lines(string(b)) {
+		var e h2o.Eviction
+		d := json.NewDecoder(strings.NewReader(line))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&e); err != nil {
+			t.Fatalf("line %q: %v", line, err)
+		}
+		if e.Step < step || e.Step > r.KV.Seen || int(e.Position) >= e.Step || e.Token != all[e.Position] || e.Reason != "budget" || e.Layer > 2 || e.Head > 1 {
+			t.Errorf("after step %d: %+v", step, e)
+		}
+		lines, step = lines+1, e.Step
+	}
+	if lines != r.KV.Evicted || !strings.HasSuffix(string(b), "\n") {
+		t.Errorf("%d lines, %d evictions reported", lines, r.KV.Evicted)
+	}
+	return string(b)
+}

@@ -1,0 +1,166 @@
+package tests
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"vkdecode/h2o"
+	"vkdecode/model"
+	"vkdecode/model/builtin"
+	"vkdecode/model/gguf"
+	"vkdecode/tests/drivers"
+	"vkdecode/vk"
+)
+
+// The device holds what was planned, for the cache and for all, and closing gives everything back.
+func TestPlannedMemoryIsWhatTheDeviceHolds(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		m, before := builtinOn(t, d), d.Held()
+		half := kv("h2o", "20%", 0.5, 32)
+		half.Type = "f16"
+		for _, settings := range []h2o.Settings{fullKV(32), half, kv("window", "100kB", 0, 8), kv("streaming", "17", 0, 1)} {
+			s, err := m.NewSession(model.SessionOptions{KV: settings, Length: 500, Prompt: 300})
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan, held := s.Plan(), d.HeldBy("kv.")
+			perSlot := int64(2 * 3 * 2 * 32 * h2o.ElementBytes(settings.Type)) // K and V, layers, KV heads, dimensions
+			if want := perSlot * int64(plan.Capacity); plan.Bytes != want || held != want || s.Held() != want {
+				t.Errorf("%v: K and V take %d bytes by the plan, %d by the device, %d by the session; %d slots are %d", settings.Policy, plan.Bytes, held, s.Held(), plan.Capacity, want)
+			}
+			if got, want := d.Held()-before, s.Memory().Bytes(""); got != want {
+				t.Errorf("%v: a session holds %d bytes, planned %d", settings.Policy, got, want)
+			}
+			if want := perSlot * 500; plan.Full != want {
+				t.Errorf("%v: the whole context would take %d bytes, want %d", settings.Policy, plan.Full, want)
+			}
+			if settings.Budget.InBytes() && held > 100_000 {
+				t.Errorf("%v: %d bytes held, of a budget of 100,000", settings.Policy, held)
+			}
+			decode(t, s, passageIDs(t)[:300], 50, false)
+			s.Close()
+			if d.Held() != before {
+				t.Errorf("%v: %d bytes are left of a closed session", settings.Policy, d.Held()-before)
+			}
+		}
+	})
+}
+
+// Models and sessions that come and go leave nothing behind, not even reserved.
+func TestClosedModelsLeaveNothing(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		use := func() {
+			f, err := gguf.Parse(builtin.Model)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := model.Load(engineOf(d).Engine, f, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+			s, err := m.NewSession(model.SessionOptions{KV: kv("h2o", "24", 0.5, 16), Length: 100})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			decode(t, s, passageIDs(t)[:40], 10, true)
+		}
+		use()
+		held, reserved := d.Held(), d.Reserved()
+		for range 4 {
+			use()
+		}
+		if d.Held() != held || d.Reserved() > reserved {
+			t.Errorf("held %d bytes, then %d; reserved %d, then %d", held, d.Held(), reserved, d.Reserved())
+		}
+	})
+}
+
+// A long decode needs no more memory than a short one, on the device or on the host.
+func TestMemoryDoesNotGrowWithTheText(t *testing.T) {
+	const from = 500
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		to := 5000
+		if slow(d) {
+			to = 1000
+		}
+		s := openSession(t, builtinOn(t, d), kv("h2o", "64", 0.5, 16), to)
+		if err := s.Prompt(t.Context(), passageIDs(t)[:20], model.Observer{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		var held, reserved int64
+		var heap uint64
+		live := func() uint64 {
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc
+		}
+		n := 0
+		_, err := s.Generate(t.Context(), model.Generation{Tokens: to - 20, Emit: func(int32) error {
+			if n++; n == from {
+				held, reserved, heap = d.Held(), d.Reserved(), live()
+			}
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n != to-20 {
+			t.Fatalf("%d tokens, want %d", n, to-20)
+		}
+		if d.Held() != held || d.Reserved() != reserved {
+			t.Errorf("from token %d to %d held memory grew from %d to %d bytes, reserved from %d to %d", from, to, held, d.Held(), reserved, d.Reserved())
+		}
+		// The list of token ids grows by four bytes a token and is doubled when full; the rest is slack for the runtime.
+		if after := live(); after > heap+uint64(8*to)+256<<10 {
+			t.Errorf("from token %d to %d the host's heap grew from %d to %d bytes", from, to, heap, after)
+		}
+		counts, err := s.Cache().Counts(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := (h2o.Counts{Kept: 64, Evicted: 6 * (len(s.Tokens) - 64)}); counts != want {
+			t.Errorf("kept and evicted %v, want %v", counts, want)
+		}
+	})
+}
+
+// While SmolLM2 loads, and when it has loaded, the host holds little beside the mapped file.
+func TestLoadingNeedsLittleHostMemory(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		heap := func() int64 {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return int64(m.HeapInuse)
+		}
+		runtime.GC()
+		before, peak := heap(), int64(0)
+		f, err := gguf.Open(smollm2)
+		if err != nil {
+			t.Fatal(fmt.Errorf("%w; `make run` fetches it", err))
+		}
+		defer f.Close()
+		m, err := model.Load(engineOf(d).Engine, f, func(done, total int64) error {
+			peak = max(peak, heap()-before)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		s := openSession(t, m, kv("h2o", "20%", 0.5, 256), 2048)
+		runtime.GC()
+		rest := heap() - before
+		t.Logf("%.1f MB while loading, %.1f MB loaded", float64(peak)/1e6, float64(rest)/1e6)
+		if peak > 128e6 {
+			t.Errorf("%.0f MB of heap while loading, want 128 at most", float64(peak)/1e6)
+		}
+		if rest > 64e6 {
+			t.Errorf("%.0f MB of heap for a loaded model, want 64 at most", float64(rest)/1e6)
+		}
+		runtime.KeepAlive(s)
+	})
+}

@@ -1,0 +1,225 @@
+package tests
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/x448/float16"
+
+	"vkdecode/ref"
+	"vkdecode/runtime"
+	"vkdecode/shaders"
+)
+
+// cacheRig is a layer's part of a cache on the device and its twin. Tokens of a sequence lie in the first slots of each
+// of its heads, in no order of position.
+type cacheRig struct {
+	*rig
+	twin    *ref.Pool
+	heads   []ref.Head // (sequences, kvHeads)
+	kvHeads int
+	rows    []ref.Row
+
+	table, k, v, slots *tensor
+}
+
+// others is the number of entries before the layer's in the table; they are another layer's.
+const others = 3
+
+// sequence is what a sequence has in the cache and what a step adds.
+type sequence struct {
+	live, rows int
+	first      int // position of the first new token, at least live; 0: any
+}
+
+// newCache fills a cache with random tokens. set changes a head before it is written, with all its slots.
+func (b *bench) newCache(l launch, rnd *rand.Rand, cacheType string, pad, kvHeads int, seqs []sequence, set func(h *ref.Head, seq int, slots []ref.Slot)) *cacheRig {
+	c := &cacheRig{kvHeads: kvHeads, twin: &ref.Pool{Type: cacheType, Pad: pad}}
+	capacity := 0
+	for _, s := range seqs {
+		capacity = max(capacity, s.live+s.rows+2)
+	}
+	n := capacity * kvHeads * len(seqs)
+	c.twin.Slots = make([]ref.Slot, n)
+	for range n * pad {
+		c.twin.K = append(c.twin.K, round(cacheType, rnd.NormFloat64()))
+		c.twin.V = append(c.twin.V, round(cacheType, rnd.NormFloat64()))
+	}
+	var rows []runtime.Row
+	for seq, s := range seqs {
+		end := cmp.Or(s.first, s.live*3/2+rnd.IntN(4)) // positions before the step's; some are gone
+		for kv := range kvHeads {
+			h := ref.Head{Offset: n - capacity*(len(c.heads)+1), Capacity: capacity, Budget: capacity, Live: s.live, Evicted: rnd.IntN(9), Birth: kv % 2, Update: ref.UpdateAdd}
+			slots := c.twin.Slots[h.Offset : h.Offset+capacity]
+			for i, pos := range rnd.Perm(end)[:s.live] {
+				slots[i] = ref.Slot{Pos: pos, Score: float32(rnd.NormFloat64())}
+			}
+			for i := range s.rows {
+				slots[s.live+i] = ref.Slot{Pos: end + i, Score: float32(rnd.NormFloat64())}
+			}
+			if set != nil {
+				set(&h, seq, slots[:s.live+s.rows])
+			}
+			c.heads = append(c.heads, h)
+		}
+		for i := range s.rows {
+			rows = append(rows, runtime.Row{Token: 1, Seq: int32(seq), Pos: int32(end + i)})
+			c.rows = append(c.rows, ref.Row{Token: 1, Seq: seq, Pos: end + i})
+		}
+	}
+	c.rig = b.rig(l, rows)
+	c.table = in(c.rig, "table", c.tableWords())
+	c.slots = in(c.rig, "slots", c.slotWords())
+	c.k, c.v = in(c.rig, "k", packed(cacheType, c.twin.K)), in(c.rig, "v", packed(cacheType, c.twin.V))
+	return c
+}
+
+// tableWords is the table as include/heads.glsl has it.
+func (c *cacheRig) tableWords() (words []uint32) {
+	for i := range 16 * others {
+		words = append(words, uint32(1000+i))
+	}
+	for _, h := range c.heads {
+		for _, v := range []int{h.Offset, h.Capacity, h.Budget, h.Live, h.Recent, h.Sinks, h.Birth | h.Update<<8, h.Evicted,
+			h.Pinned[0].Begin, h.Pinned[0].End, h.Pinned[1].Begin, h.Pinned[1].End, h.Last, 0, 0, 0} {
+			words = append(words, uint32(v))
+		}
+	}
+	return words
+}
+
+func (c *cacheRig) slotWords() (words []uint32) {
+	for _, s := range c.twin.Slots {
+		words = append(words, uint32(s.Pos), math.Float32bits(s.Score))
+	}
+	return words
+}
+
+// head is the entry of a sequence's KV head.
+func (c *cacheRig) head(seq, kv int) *ref.Head { return &c.heads[seq*c.kvHeads+kv] }
+
+// added is the number of a sequence's rows in the step, last the position of the last of them.
+func (c *cacheRig) added(seq int) (n, last int) {
+	for _, row := range c.rows {
+		if row.Seq == seq {
+			n, last = n+1, row.Pos
+		}
+	}
+	return n, last
+}
+
+// compareCache compares K, V and the slots with the twin's.
+func (c *cacheRig) compareCache(most float64) error {
+	if err := compareWords("slots", c.words(c.slots), c.slotWords()); err != nil {
+		return err
+	}
+	if err := compare("k", unpacked(c.twin.Type, c.words(c.k)), c.twin.K, most); err != nil {
+		return err
+	}
+	return compare("v", unpacked(c.twin.Type, c.words(c.v)), c.twin.V, most)
+}
+
+// round is a value as a cache of this type holds it.
+func round(cacheType string, v float64) float64 {
+	if cacheType == "f16" {
+		return float64(float16.Fromfloat32(float32(v)).Float32())
+	}
+	return float64(float32(v))
+}
+
+// packed are values as cache/<type>/pack.glsl packs them.
+func packed(cacheType string, values []float64) (words []uint32) {
+	for i := 0; i < len(values); i++ {
+		if cacheType == "f32" {
+			words = append(words, math.Float32bits(float32(values[i])))
+			continue
+		}
+		low, high := float16.Fromfloat32(float32(values[i])), float16.Fromfloat32(float32(values[i+1]))
+		words = append(words, uint32(low.Bits())|uint32(high.Bits())<<16)
+		i++
+	}
+	return words
+}
+
+func unpacked(cacheType string, words []uint32) (values []float32) {
+	for _, w := range words {
+		if cacheType == "f32" {
+			values = append(values, math.Float32frombits(w))
+		} else {
+			values = append(values, float16.Frombits(uint16(w)).Float32(), float16.Frombits(uint16(w>>16)).Float32())
+		}
+	}
+	return values
+}
+
+// ropeCacheCase brings the rows of three sequences into the cache.
+type ropeCacheCase struct {
+	cache          string
+	group, kvHeads int
+	dim, ropeDim   int
+	halves         bool
+	huge           float32 // if not 0: a value of v
+	forge          func(rope *ref.RopeCache)
+}
+
+func (c ropeCacheCase) String() string {
+	return fmt.Sprintf("%s, %d heads of group %d, %d of %d dimensions rotated, halves %t", c.cache, c.kvHeads, c.group, c.ropeDim, c.dim, c.halves)
+}
+
+func ropeCacheCases(l launch) (all []opCase) {
+	for i, c := range []ropeCacheCase{
+		{group: 1, kvHeads: 3, dim: 20, ropeDim: 20, halves: true}, {group: 3, kvHeads: 1, dim: 32, ropeDim: 32},
+		{group: 4, kvHeads: 2, dim: 48, ropeDim: 24, halves: true}, {group: 16, kvHeads: 1, dim: 64, ropeDim: 64, huge: 1e6},
+		{group: 2, kvHeads: 2, dim: 80, ropeDim: 20}, {group: 1, kvHeads: 2, dim: 128, ropeDim: 128, halves: true},
+	} {
+		c.cache = shaders.CacheTypes[(i+i/2+l.lanes/32)%2]
+		all = append(all, c)
+	}
+	return all
+}
+
+func (c ropeCacheCase) run(b *bench, l launch) error {
+	rnd := rand.New(rand.NewPCG(uint64(c.dim), 1))
+	pad, qHeads := (c.dim+7)/8*8, c.group*c.kvHeads
+	r := b.newCache(l, rnd, c.cache, pad, c.kvHeads, []sequence{{live: 4, rows: 2}, {live: 2}, {rows: 3}}, nil)
+	defer r.free()
+	heads := qHeads + 2*c.kvHeads
+	x := randomFloats(rnd, len(r.rows)*heads*c.dim)
+	most := productError
+	if c.cache == "f16" {
+		most = 1e-8 // one value in some hundred is rounded the other way
+	}
+	if c.huge != 0 {
+		x[len(x)-1], x[len(x)-2] = c.huge, -c.huge
+	}
+	xStride := heads*c.dim + 5
+	strided := values32(len(r.rows) * xStride)
+	for i := range r.rows {
+		copy(strided[i*xStride:], x[i*heads*c.dim:(i+1)*heads*c.dim])
+	}
+	rope := &ref.RopeCache{QHeads: qHeads, KVHeads: c.kvHeads, Dim: c.dim, Pad: pad, RopeDim: c.ropeDim, Halves: c.halves, Scale: float64(float32(0.3))}
+	for range 16 * c.ropeDim / 2 { // positions
+		sin, cos := math.Sincos(2 * math.Pi * rnd.Float64())
+		rope.Turns = append(rope.Turns, [2]float32{float32(cos), float32(sin)})
+	}
+	q := r.out("q", (len(r.rows)+1)*qHeads*pad)
+	perPack := map[string]int{"f16": 8, "f32": 4}[c.cache]
+	r.add(shaders.RopeCache{Lanes: uint32(l.lanes), QHeads: uint32(qHeads), KvHeads: uint32(c.kvHeads), HeadDim: uint32(c.dim), HeadPad: uint32(pad), RopeDim: uint32(c.ropeDim),
+		Halves: word(c.halves), Head: others, XStride: uint32(xStride), Scale: 0.3, Step: r.step.Range, Table: r.table.Range, X: in(r.rig, "x", strided).Range,
+		Rope: in(r.rig, "rope", rope.Turns).Range, Q: q.Range, K: r.k.Range, V: r.v.Range, Slots: r.slots.Range},
+		"", c.cache, ceil(heads*pad/perPack, l.lanes)+1, len(r.rows)+1, 1)
+	if err := r.run(); err != nil {
+		return err
+	}
+	if c.forge != nil {
+		c.forge(rope)
+	}
+	want := values((len(r.rows) + 1) * qHeads * pad)
+	copy(want, rope.Append(r.rows, x, r.heads, r.twin))
+	if err := compare("q", r.floats(q), want, productError); err != nil {
+		return err
+	}
+	return r.compareCache(most)
+}

@@ -1,0 +1,143 @@
+package tests
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"vkdecode/ref"
+	"vkdecode/shaders"
+)
+
+// evictCase evicts from the cache and compacts it.
+type evictCase struct {
+	cache   string
+	kvHeads int
+	most    int // tokens added between two evictions, at most
+	seqs    []sequence
+	excess  []int // per sequence, where so many are eligible
+	seed    uint64
+	scores  func(rnd *rand.Rand) float32
+	protect bool // recent, sinks and pinned spans
+	set     func(h *ref.Head, seq int, slots []ref.Slot)
+	forge   func(c *cacheRig)
+}
+
+func (c evictCase) String() string {
+	return fmt.Sprintf("%s, %d heads, %v live and new, up to %d of %d go, protected %t, seed %d", c.cache, c.kvHeads, c.seqs, c.excess, c.most, c.protect, c.seed)
+}
+
+// Kinds of scores.
+var (
+	distinct = func(rnd *rand.Rand) float32 { return float32(rnd.NormFloat64()) }
+	tied     = func(rnd *rand.Rand) float32 { return float32(rnd.IntN(3)) - 1 }
+	equal    = func(*rand.Rand) float32 { return 0.25 }
+)
+
+func evictCases(launch) (all []opCase) {
+	for seed, scores := range []func(*rand.Rand) float32{distinct, tied, equal, distinct, tied} {
+		protect := seed != 3
+		for _, c := range []evictCase{
+			{most: 1, seqs: []sequence{{live: 40, rows: 1}, {live: 150, rows: 1}, {rows: 1}}, excess: []int{1, 1, 0}},
+			{most: 8, seqs: []sequence{{}, {live: 150, rows: 8}, {live: 9, rows: 1}, {live: 30, rows: 7}}, excess: []int{0, 8, 1, 5}},
+			{most: 300, seqs: []sequence{{live: 700, rows: 212}, {rows: 300}}, excess: []int{300, 200}},
+			{most: 300, seqs: []sequence{{live: 100, rows: 2}, {live: 300, rows: 20}}, excess: []int{70, 2}},
+		} {
+			c.cache, c.kvHeads, c.seed, c.scores, c.protect = shaders.CacheTypes[seed%2], 2, uint64(seed), scores, protect
+			all = append(all, c)
+		}
+	}
+	return append(all, tiesCase)
+}
+
+// tiesCase is the example of the definition: of equal scores at positions 15, 36, 13 and 10, two go: 10 and 13.
+var tiesCase = evictCase{cache: "f16", kvHeads: 1, most: 8, seqs: []sequence{{live: 4, rows: 1, first: 40}}, excess: []int{2}, scores: equal,
+	set: func(_ *ref.Head, _ int, slots []ref.Slot) {
+		for i, pos := range []int{15, 36, 13, 10} {
+			slots[i].Pos = pos
+		}
+	}}
+
+func (c evictCase) run(b *bench, l launch) error {
+	const pad = 24
+	rnd := rand.New(rand.NewPCG(c.seed, uint64(c.most)))
+	r := b.newCache(l, rnd, c.cache, pad, c.kvHeads, c.seqs, func(h *ref.Head, seq int, slots []ref.Slot) {
+		last := 0
+		for i := range slots {
+			slots[i].Score = c.scores(rnd)
+			last = max(last, slots[i].Pos)
+		}
+		if c.set != nil {
+			c.set(h, seq, slots)
+		}
+		if c.protect {
+			h.Recent, h.Sinks = rnd.IntN(1+len(slots)/8), rnd.IntN(5)
+			for i := range h.Pinned {
+				begin := rnd.IntN(last + 1)
+				h.Pinned[i] = ref.Span{Begin: begin, End: begin + rnd.IntN(1+last/8)}
+			}
+		}
+		h.Budget = len(slots) - min(c.excess[seq], eligible(h, slots, last))
+	})
+	defer r.free()
+	moves, log := r.out("moves", len(r.heads)*c.most*2), r.out("log", (others+len(r.heads))*c.most*2)
+	r.add(shaders.Evict{Lanes: uint32(l.lanes), KvHeads: uint32(c.kvHeads), Added: uint32(c.most), Head: others,
+		Step: r.step.Range, Table: r.table.Range, Slots: r.slots.Range, TableOut: r.table.Range, Moves: moves.Range, Log: log.Range}, "", "", c.kvHeads, len(c.seqs), 1)
+	r.add(shaders.Compact{Lanes: uint32(l.lanes), KvHeads: uint32(c.kvHeads), Added: uint32(c.most), HeadPad: pad, Head: others,
+		Step: r.step.Range, Table: r.table.Range, Moves: moves.Range, K: r.k.Range, V: r.v.Range, Slots: r.slots.Range}, "", c.cache, c.kvHeads, len(c.seqs), 1)
+	if err := r.rig.run(); err != nil {
+		return err
+	}
+	if c.forge != nil {
+		c.forge(r)
+	}
+	return c.compare(r, moves, log)
+}
+
+// eligible counts the tokens that may go.
+func eligible(h *ref.Head, slots []ref.Slot, last int) (n int) {
+	inside := func(s ref.Span, pos int) bool { return s.Begin <= pos && pos < s.End }
+	for _, s := range slots {
+		if s.Pos >= h.Sinks && s.Pos+h.Recent <= last && !inside(h.Pinned[0], s.Pos) && !inside(h.Pinned[1], s.Pos) {
+			n++
+		}
+	}
+	return n
+}
+
+func (c evictCase) compare(r *cacheRig, moves, log *tensor) error {
+	gotMoves, wantLog := r.words(moves), r.words(r.out("blank", (others+len(r.heads))*c.most*2))
+	for i := range r.heads {
+		h := &r.heads[i]
+		added, last := r.added(i / c.kvHeads)
+		before := append([]ref.Slot(nil), r.twin.Slots[h.Offset:][:h.Live+added]...)
+		victims, twinMoves := h.Evict(r.twin, added, last)
+		var want []uint32
+		for _, m := range twinMoves {
+			want = append(want, uint32(m.From), uint32(m.To))
+		}
+		if err := compareWords(fmt.Sprintf("moves of head %d", i), moved(gotMoves[i*c.most*2:][:c.most*2], len(victims)), want); err != nil {
+			return err
+		}
+		for n, v := range victims {
+			at := ((others+i)*c.most + n) * 2
+			wantLog[at], wantLog[at+1] = uint32(before[v].Pos), math.Float32bits(before[v].Score)
+		}
+		r.twin.Compact(*h, twinMoves)
+	}
+	if err := compareWords("log", r.words(log), wantLog); err != nil {
+		return err
+	}
+	if err := compareWords("table", r.words(r.table), r.tableWords()); err != nil {
+		return err
+	}
+	return r.compareCache(exact)
+}
+
+// moved are the moves of a list that ends with 0xffffffff or after so many.
+func moved(list []uint32, most int) (moves []uint32) {
+	for n := 0; n < most && list[2*n] != 0xFFFFFFFF; n++ {
+		moves = append(moves, list[2*n:2*n+2]...)
+	}
+	return moves
+}

@@ -1,0 +1,223 @@
+package tests
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/x448/float16"
+
+	"vkdecode/ref"
+	"vkdecode/runtime"
+	"vkdecode/shaders"
+)
+
+// productError bounds the NMSE of products: sums of f32 in another order, and the driver's exp.
+const productError = 1e-11
+
+// matmulCase is y = epilogue(W x) for some activation rows.
+type matmulCase struct {
+	weight             string
+	share, perLane     int // invocations that share a weight row, rows per invocation
+	cols               int // activation rows per invocation
+	epilogue           ref.Epilogue
+	biased, outs       bool
+	inPlace            bool // y holds res before
+	rows, blocks, many int  // rows of y, blocks of 32 columns, activation rows
+	sliced             bool // the first group of rows is a slice of its own
+	forge              func(raw []byte, bias []float32)
+}
+
+func (c matmulCase) String() string {
+	return fmt.Sprintf("%s (%d, %d), %d shared, %d rows each, %d of %d activations, epilogue %d, bias %t, outs %t",
+		c.weight, c.rows, 32*c.blocks, c.share, c.perLane, c.cols, c.many, c.epilogue, c.biased, c.outs)
+}
+
+func matmulCases(l launch) (all []opCase) {
+	kinds := []matmulCase{
+		{share: 1, perLane: 4, cols: 1},
+		{share: 1, perLane: 8, cols: 2, epilogue: ref.AddRes, biased: true},
+		{share: 1, perLane: 4, cols: 4, epilogue: ref.SiluPair, biased: true},
+		{share: 2, perLane: 4, cols: 2, epilogue: ref.SiluMul, outs: true},
+		{share: 2, perLane: 4, cols: 1, epilogue: ref.AddRes, inPlace: true, outs: true},
+		{share: 4, perLane: 8, cols: 4, epilogue: ref.SiluPair},
+	}
+	for i, w := range shaders.WeightTypes {
+		mine := []matmulCase{kinds[(i+l.lanes/16+int(l.form))%len(kinds)], kinds[(i+l.lanes/16+int(l.form)+3)%len(kinds)]}
+		if l.form == shaders.Storage && w[0] != 'b' && w != "f32" { // these have unrolled copies
+			mine = append(mine, matmulCase{share: 1, perLane: 16, cols: 1, epilogue: ref.SiluPair})
+		}
+		if w == "q4_1" || w == "q8_0" {
+			mine = append(mine, matmulCase{share: min(32, l.lanes), perLane: 4, cols: 4})
+			if l.form != shaders.Shared {
+				mine = append(mine, matmulCase{share: 1, perLane: 16, cols: 4})
+			}
+		}
+		for _, c := range mine {
+			c.weight = w
+			group := c.perLane * l.lanes / c.share
+			if c.epilogue == ref.SiluPair {
+				group /= 2
+			}
+			for _, shape := range []matmulCase{{rows: 1, blocks: 1, many: 5}, {rows: group + 5, blocks: 3, many: 3, sliced: true}, {rows: 2*group + 1, blocks: 2, many: 1}} {
+				c.rows, c.blocks, c.many, c.sliced = shape.rows, shape.blocks, shape.many, shape.sliced
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// randomWeights are rows of whole blocks as files have them, tiny scales and negative ones included.
+func randomWeights(r *rand.Rand, weightType string, blocks int) (raw []byte) {
+	half := func() uint16 {
+		if r.IntN(16) == 0 {
+			return uint16(r.IntN(1 << 10)) // too small for a normal number
+		}
+		return float16.Fromfloat32(r.Float32() - 0.5).Bits()
+	}
+	for range blocks {
+		block := make([]byte, ref.BlockBytes[weightType])
+		for i := range block {
+			block[i] = byte(r.Uint32())
+		}
+		switch weightType {
+		case "q4_1":
+			binary.LittleEndian.PutUint16(block[2:], half())
+			fallthrough
+		case "q4_0", "q8_0":
+			binary.LittleEndian.PutUint16(block, half())
+		case "f16":
+			for i := 0; i < len(block); i += 2 {
+				binary.LittleEndian.PutUint16(block[i:], half())
+			}
+		case "bf16", "f32":
+			for i := len(block) / 32; i <= len(block); i += len(block) / 32 {
+				binary.LittleEndian.PutUint16(block[i-2:], uint16(r.IntN(2)<<15|(120+r.IntN(8))<<7|r.IntN(128))) // the upper half of an f32
+			}
+		}
+		raw = append(raw, block...)
+	}
+	return raw
+}
+
+func randomFloats(r *rand.Rand, n int) []float32 {
+	out := make([]float32, n)
+	for i := range out {
+		out[i] = float32(r.NormFloat64())
+	}
+	return out
+}
+
+// stepRows are n rows of one sequence.
+func stepRows(n int) (rows []runtime.Row) {
+	for i := range n {
+		rows = append(rows, runtime.Row{Token: int32(i), Pos: int32(i)})
+	}
+	return rows
+}
+
+func (c matmulCase) run(b *bench, l launch) error {
+	rnd := rand.New(rand.NewPCG(uint64(c.rows), uint64(c.blocks)))
+	rows, outs := stepRows(c.many), []int(nil)
+	if c.outs {
+		rows, outs = stepRows(c.many+2), make([]int, c.many)
+	}
+	r := b.rig(l, rows, outs...)
+	defer r.free()
+
+	fileRows := c.rows // rows of the file's matrices
+	order := make([]int, c.rows)
+	for i := range order {
+		order[i] = i
+	}
+	if c.epilogue == ref.SiluPair {
+		fileRows, order = 2*c.rows, ref.Paired(c.rows, l.lanes, c.share, c.perLane)
+	}
+	raw := randomWeights(rnd, c.weight, fileRows*c.blocks)
+	weights, scales := r.planes(c, raw, order)
+
+	steps, columns := ceil(c.blocks, c.share), 32*c.blocks
+	xStride, yStride, yOffset := 8*steps*c.share+1, c.rows+7, 3
+	x, res, bias := randomFloats(rnd, c.many*columns), values32(c.many*yStride), randomFloats(rnd, fileRows)
+	padded := values32(c.many * 4 * xStride)
+	for i := range c.many {
+		clear(padded[i*4*xStride:][:32*steps*c.share])
+		copy(padded[i*4*xStride:], x[i*columns:(i+1)*columns])
+		copy(res[i*yStride+yOffset:], randomFloats(rnd, c.rows))
+	}
+	xs, ress, biases, y := in(r, "x", padded), in(r, "res", res), in(r, "bias", bias), r.out("y", len(res))
+	if c.inPlace {
+		y = ress
+	}
+	k := shaders.Matmul{Lanes: uint32(l.lanes), Run: uint32(c.share), Rows: uint32(c.perLane), Cols: uint32(c.cols), Epilogue: uint32(c.epilogue), Biased: word(c.biased), Outs: word(c.outs),
+		Steps: uint32(steps), Count: uint32(fileRows), XStride: uint32(xStride), YStride: uint32(yStride), YOffset: uint32(yOffset),
+		Step: r.step.Range, X: xs.Range, Bias: biases.Range, Res: ress.Range, Y: y.Range}
+	group := c.perLane * l.lanes / c.share
+	for i := range weights {
+		k.First, k.W, k.S = uint32(i*group), weights[i].Range, scales[i].Range
+		groups := 1
+		if i == len(weights)-1 {
+			groups = ceil(len(order), group) - i
+		}
+		r.add(k, c.weight, "", groups, ceil(c.many, c.cols)+1, 1)
+	}
+	if err := r.run(); err != nil {
+		return err
+	}
+
+	if !c.biased {
+		bias = nil
+	}
+	if c.forge != nil {
+		c.forge(raw, bias)
+	}
+	w, want := ref.Weights(c.weight, raw), values(len(res))
+	for i := range c.many {
+		copy(want[i*yStride+yOffset:], ref.MatMul(w, x[i*columns:(i+1)*columns], bias, res[i*yStride+yOffset:], c.epilogue))
+	}
+	return compare("y", r.floats(y), want, productError)
+}
+
+// planes puts the file's rows in their order, -1 for one that is missing, into the planes of each slice.
+func (r *rig) planes(c matmulCase, raw []byte, order []int) (weights, scales []*tensor) {
+	var packed []byte
+	size := c.blocks * ref.BlockBytes[c.weight]
+	for _, row := range order {
+		if row < 0 {
+			packed = append(packed, make([]byte, size)...)
+		} else {
+			packed = append(packed, raw[row*size:(row+1)*size]...)
+		}
+	}
+	w, s := ref.Planes(c.weight, len(order), 32*c.blocks, packed, r.lanes, c.share, c.perLane)
+	cuts := []int{0, 1}
+	if c.sliced {
+		cuts = []int{0, 1, 2}
+	}
+	if n := ceil(len(order), c.perLane*r.lanes/c.share); n > 0 {
+		cuts[len(cuts)-1] = n
+		for i := range len(cuts) - 1 {
+			part := func(plane []uint32) []uint32 { return plane[len(plane)/n*cuts[i] : len(plane)/n*cuts[i+1]] }
+			weights = append(weights, in(r, "w", part(w)))
+			scales = append(scales, weights[i])
+			if s != nil {
+				scales[i] = in(r, "s", part(s))
+			}
+		}
+	}
+	return weights, scales
+}
+
+// values32 are n blank floats.
+func values32(n int) []float32 { return slices.Repeat([]float32{blankFloat}, n) }
+
+func word(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func ceil(a, b int) int { return (a + b - 1) / b }
