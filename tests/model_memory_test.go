@@ -20,7 +20,7 @@ func TestPlannedMemoryIsWhatTheDeviceHolds(t *testing.T) {
 		half := kv("h2o", "20%", 0.5, 32)
 		half.Type = "f16"
 		for _, settings := range []h2o.Settings{fullKV(32), half, kv("window", "100kB", 0, 8), kv("streaming", "17", 0, 1)} {
-			s, err := m.NewSession(model.SessionOptions{KV: settings, Length: 500, Prompt: 300})
+			s, err := m.NewSession(model.SessionOptions{KV: settings, Length: 500, Prompt: 100})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -38,7 +38,7 @@ func TestPlannedMemoryIsWhatTheDeviceHolds(t *testing.T) {
 			if settings.Budget.InBytes() && held > 100_000 {
 				t.Errorf("%v: %d bytes held, of a budget of 100,000", settings.Policy, held)
 			}
-			decode(t, s, passageIDs(t)[:300], 50, false)
+			decode(t, s, passageIDs(t)[:200], 10, false)
 			s.Close()
 			if d.Held() != before {
 				t.Errorf("%v: %d bytes are left of a closed session", settings.Policy, d.Held()-before)

@@ -2,7 +2,6 @@ package tests
 
 import (
 	"math"
-	"os"
 	"slices"
 	"testing"
 
@@ -37,17 +36,6 @@ type rowReference struct {
 	Sample     floats
 	Sum        float64
 	SumSquares float64 `json:"sum_squares"`
-}
-
-const smollm2 = "../models/SmolLM2-135M-Instruct.Q4_1.gguf"
-
-// smollm2On loads the model that `make run` fetches.
-func smollm2On(t testing.TB, d *vk.Device) *model.Model {
-	t.Helper()
-	if _, err := os.Stat(smollm2); err != nil {
-		t.Fatalf("%v; `make run` fetches it", err)
-	}
-	return loadModel(t, d, smollm2)
 }
 
 // sureGap is how far the two largest logits must lie apart for the greedy token to be certain.

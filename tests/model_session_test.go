@@ -18,12 +18,12 @@ import (
 	"vkdecode/vk"
 )
 
-// engines are shared by the tests of the process, for drivers compile slowly; so is the built-in model on each of them.
+// engines are shared by the tests of the process, for drivers compile slowly; so are two models on each of them.
 var engines = map[*vk.Device]*sharedEngine{}
 
 type sharedEngine struct {
 	*runtime.Engine
-	builtin *model.Model
+	builtin, smollm2 *model.Model
 }
 
 func engineOf(d *vk.Device) *sharedEngine {
@@ -52,6 +52,25 @@ func builtinOn(t testing.TB, d *vk.Device) *model.Model {
 		}
 	}
 	return e.builtin
+}
+
+const smollm2 = "../models/SmolLM2-135M-Instruct.Q4_1.gguf"
+
+// smollm2On loads the model that `make run` fetches, once per device.
+func smollm2On(t testing.TB, d *vk.Device) *model.Model {
+	t.Helper()
+	e := engineOf(d)
+	if e.smollm2 == nil {
+		f, err := gguf.Open(smollm2)
+		if err != nil {
+			t.Fatalf("%v; `make run` fetches it", err)
+		}
+		defer f.Close()
+		if e.smollm2, err = model.Load(e.Engine, f, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return e.smollm2
 }
 
 // loadModel loads a model file for the length of a test.
