@@ -128,10 +128,10 @@ func (c *Cache) Append(p *runtime.Program, step *runtime.Tensor, layer, rows int
 		Step: step.Range, Table: c.table.Range, X: x, Rope: r.Table.Range, Q: c.q.Range, K: c.k[layer].Range, V: c.v[layer].Range, Slots: c.slots[layer].Range},
 		variant, ceil((heads.Query+2*heads.KV)*packs, t.Lanes), rows, 1)
 
-	headTile := min(group, max(1, 512/pad))
+	headTile := min(group, max(1, 256/pad))
 	rowTile := 1
 	if !batch {
-		rowTile = min(t.RowTile, rows, max(1, 1024/(pad*headTile)))
+		rowTile = min(t.RowTile, rows, max(1, 768/(pad*headTile)))
 	}
 	wide := 1
 	for wide < packs && wide < t.Lanes {

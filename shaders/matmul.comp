@@ -42,13 +42,14 @@ void main() {
     [[unroll]] for (uint i = 0; i < ROWS * COLS; i++) acc[i] = 0;
     uint quad = group * push.steps * ROWS * QUADS * lanes + lane;
     uint scale = group * push.steps * (ROWS / 4) * lanes + lane;
-    uint at = col0 * push.x_stride + lane % RUN * 8;
+    uint from[COLS], at = lane % RUN * 8; // a tile's columns past the rows repeat the last one: nothing lies behind it
+    [[unroll]] for (uint c = 0; c < COLS; c++) from[c] = min(col0 + c, rows - 1) * push.x_stride;
     for (uint step = 0; step < push.steps; step++) {
         float x[32 * COLS], sum[COLS];
         [[unroll]] for (uint c = 0; c < COLS; c++) {
             sum[c] = 0;
             [[unroll]] for (uint i = 0; i < 8; i++) {
-                vec4 v = LOAD(X, at + c * push.x_stride + i);
+                vec4 v = LOAD(X, from[c] + at + i);
                 [[unroll]] for (uint e = 0; e < 4; e++) {
                     uint j = (i * 4 + e) % PER_WORD;
                     if (SCALED) sum[c] += presum(j) * v[e];

@@ -49,9 +49,10 @@ func matmulCases(l launch) (all []opCase) {
 			mine = append(mine, matmulCase{share: 1, perLane: 16, cols: 1, epilogue: ref.SiluPair})
 		}
 		if w == "q4_1" || w == "q8_0" {
-			mine = append(mine, matmulCase{share: min(32, l.lanes), perLane: 4, cols: 4})
 			if l.form != shaders.Shared {
 				mine = append(mine, matmulCase{share: 1, perLane: 16, cols: 4})
+			} else if l.lanes == 64 {
+				mine = append(mine, matmulCase{share: 32, perLane: 4, cols: 4})
 			}
 		}
 		for _, c := range mine {
