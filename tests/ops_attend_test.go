@@ -1,3 +1,5 @@
+//go:build ops
+
 package tests
 
 import (
@@ -29,10 +31,10 @@ func (c attendCase) String() string {
 
 func attendCases(l launch) (all []opCase) {
 	for i, c := range []attendCase{
-		{kvHeads: 2, group: 1, headTile: 1, rowTile: 4, dim: 20, depth: 1}, {kvHeads: 1, group: 3, headTile: 2, rowTile: 4, dim: 20, depth: 2},
-		{kvHeads: 2, group: 4, headTile: 3, rowTile: 1, dim: 48, depth: 4}, {kvHeads: 1, group: 16, headTile: 5, rowTile: 1, dim: 32, depth: 2},
+		{kvHeads: 2, group: 1, headTile: 1, rowTile: 4, dim: 20, depth: 1}, {kvHeads: 1, group: 3, headTile: 2, rowTile: 2, dim: 20, depth: 2},
+		{kvHeads: 2, group: 4, headTile: 3, rowTile: 1, dim: 48, depth: 4}, {kvHeads: 1, group: 16, headTile: 5, rowTile: 1, dim: 20, depth: 1},
 		{kvHeads: 1, group: 2, headTile: 2, rowTile: 1, dim: 128, depth: 2}, {kvHeads: 1, group: 2, headTile: 1, rowTile: 2, dim: 64, depth: 1},
-		{kvHeads: 2, group: 3, headTile: 3, rowTile: 1, dim: 80, depth: 1}, {kvHeads: 1, group: 1, headTile: 1, rowTile: 4, dim: 128, depth: 2},
+		{kvHeads: 2, group: 3, headTile: 3, rowTile: 1, dim: 80, depth: 1}, {kvHeads: 1, group: 1, headTile: 1, rowTile: 4, dim: 32, depth: 2},
 	} {
 		if l.form == shaders.Shared && i%2 != l.lanes/64 { // the two sizes share the cases: barriers make pipelines slow to build
 			continue

@@ -1,3 +1,5 @@
+//go:build ops
+
 package tests
 
 import (
@@ -69,9 +71,10 @@ type rig struct {
 
 // tensor is a buffer with a guard on both sides.
 type tensor struct {
-	vk.Range
-	name  string
-	image []byte // the whole buffer before the run
+	vk.Range // what kernels bind: the data and the guard behind it, so that the driver does not drop a write past the end
+	data     vk.Range
+	name     string
+	image    []byte // the whole buffer before the run
 }
 
 const (
@@ -87,7 +90,7 @@ func (b *bench) rig(l launch, rows []runtime.Row, outs ...int) *rig {
 	r := &rig{bench: b, launch: l}
 	r.step = r.tensor("step", make([]byte, runtime.StepBytes))
 	if r.err == nil {
-		r.err = runtime.NewStep(b.device, &runtime.Tensor{Range: r.step.Range}).Write(rows, outs)
+		r.err = runtime.NewStep(b.device, &runtime.Tensor{Range: r.step.data}).Write(rows, outs)
 	}
 	r.step.image = r.read(r.step.Buffer.All())
 	return r
@@ -114,7 +117,8 @@ func (r *rig) tensor(name string, data []byte) *tensor {
 		r.err = errors.Join(r.err, err)
 		return t
 	}
-	t.Range = buffer.All().Slice(guard, int64(len(data)))
+	t.data = buffer.All().Slice(guard, int64(len(data)))
+	t.Range = buffer.All().Slice(guard, int64(len(data)+guard))
 	r.tensors = append(r.tensors, t)
 	r.write(t)
 	return t
@@ -183,7 +187,7 @@ func (r *rig) read(from vk.Range) []byte {
 }
 
 func (r *rig) words(t *tensor) []uint32 {
-	data := r.read(t.Range)
+	data := r.read(t.data)
 	words := make([]uint32, len(data)/4)
 	for i := range words {
 		words[i] = binary.LittleEndian.Uint32(data[4*i:])

@@ -1,3 +1,5 @@
+//go:build ops
+
 package tests
 
 import (

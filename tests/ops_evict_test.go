@@ -1,3 +1,5 @@
+//go:build ops
+
 package tests
 
 import (
@@ -17,7 +19,7 @@ type evictCase struct {
 	seqs    []sequence
 	excess  []int // per sequence, where so many are eligible
 	seed    uint64
-	scores  func(rnd *rand.Rand) float32
+	scores  scoring
 	protect bool // recent, sinks and pinned spans
 	set     func(h *ref.Head, seq int, slots []ref.Slot)
 	forge   func(c *cacheRig)
@@ -27,15 +29,15 @@ func (c evictCase) String() string {
 	return fmt.Sprintf("%s, %d heads, %v live and new, up to %d of %d go, protected %t, seed %d", c.cache, c.kvHeads, c.seqs, c.excess, c.most, c.protect, c.seed)
 }
 
-// Kinds of scores.
-var (
-	distinct = func(rnd *rand.Rand) float32 { return float32(rnd.NormFloat64()) }
-	tied     = func(rnd *rand.Rand) float32 { return float32(rnd.IntN(3)) - 1 }
-	equal    = func(*rand.Rand) float32 { return 0.25 }
-)
+// scoring draws a score.
+type scoring func(rnd *rand.Rand) float32
+
+func distinct(rnd *rand.Rand) float32 { return float32(rnd.NormFloat64()) }
+func tied(rnd *rand.Rand) float32     { return float32(rnd.IntN(3)) - 1 }
+func equal(*rand.Rand) float32        { return 0.25 }
 
 func evictCases(launch) (all []opCase) {
-	for seed, scores := range []func(*rand.Rand) float32{distinct, tied, equal, distinct, tied} {
+	for seed, scores := range []scoring{distinct, tied, equal, distinct, tied} {
 		protect := seed != 3
 		for _, c := range []evictCase{
 			{most: 1, seqs: []sequence{{live: 40, rows: 1}, {live: 150, rows: 1}, {rows: 1}}, excess: []int{1, 1, 0}},

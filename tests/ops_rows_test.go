@@ -1,3 +1,5 @@
+//go:build ops
+
 package tests
 
 import (
@@ -13,6 +15,7 @@ import (
 type embedCase struct {
 	weight                string
 	share, perLane, width int // the planes' geometry; blocks per row
+	forge                 func(raw []byte)
 }
 
 func (c embedCase) String() string {
@@ -21,7 +24,7 @@ func (c embedCase) String() string {
 
 func embedCases(l launch) (all []opCase) {
 	for i, w := range shaders.WeightTypes {
-		all = append(all, []embedCase{{w, 1, 4, 3}, {w, 4, 8, 2 * l.lanes}, {w, 2, 16, 5}}[i%3])
+		all = append(all, []embedCase{{w, 1, 4, 3, nil}, {w, 4, 8, 2 * l.lanes, nil}, {w, 2, 16, 5, nil}}[i%3])
 	}
 	return all
 }
@@ -48,6 +51,9 @@ func (c embedCase) run(b *bench, l launch) error {
 	}
 	if err := r.run(); err != nil {
 		return err
+	}
+	if c.forge != nil {
+		c.forge(raw)
 	}
 	table, want := ref.Weights(c.weight, raw), values((len(tokens)+1)*32*blocks)
 	for i, token := range tokens {
@@ -155,6 +161,7 @@ func (c argmaxCase) run(b *bench, l launch) error {
 type advanceCase struct {
 	tokens, ends []uint32
 	taken        uint32
+	forge        func(rows []ref.Row)
 }
 
 func (c advanceCase) String() string {
@@ -163,8 +170,11 @@ func (c advanceCase) String() string {
 
 func advanceCases(launch) []opCase {
 	return []opCase{
-		advanceCase{[]uint32{7}, nil, 0}, advanceCase{[]uint32{7, 9, 7}, []uint32{9, 2}, 4}, advanceCase{[]uint32{7, 9, 7}, []uint32{2, 9, 7}, 5},
-		advanceCase{[]uint32{2}, []uint32{2}, 1 << 20}, advanceCase{nil, []uint32{2}, 3},
+		advanceCase{tokens: []uint32{7}},
+		advanceCase{tokens: []uint32{7, 9, 7}, ends: []uint32{9, 2}, taken: 4},
+		advanceCase{tokens: []uint32{7, 9, 7}, ends: []uint32{2, 9, 7}, taken: 5},
+		advanceCase{tokens: []uint32{2}, ends: []uint32{2}, taken: 1 << 20},
+		advanceCase{ends: []uint32{2}, taken: 3},
 	}
 }
 
@@ -186,6 +196,9 @@ func (c advanceCase) run(b *bench, l launch) error {
 	before := r.words(r.step)
 	if err := r.run(); err != nil {
 		return err
+	}
+	if c.forge != nil {
+		c.forge(twin)
 	}
 	next, done := ref.Advance(twin, ints(c.tokens), ints(c.ends))
 	before[doneWord], before[takenWord] = word(done), c.taken+1

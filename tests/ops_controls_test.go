@@ -1,0 +1,104 @@
+//go:build ops
+
+package tests
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"vkdecode/ref"
+	"vkdecode/shaders"
+	"vkdecode/tests/drivers"
+	"vkdecode/vk"
+)
+
+// opForgeries are cases whose twin is told something else than the kernel: each must be found, where it says.
+var opForgeries = []struct {
+	name, says string
+	c          opCase
+}{
+	{"a bit of a table", "x: ", embedCase{weight: "f32", share: 1, perLane: 4, width: 1, forge: func(raw []byte) { raw[0] ^= 1 }}},
+	{"a weight", "y: ", matmulCase{weight: "q4_0", share: 1, perLane: 4, cols: 2, rows: 90, blocks: 9, many: 2, forge: func(raw []byte, _ []float32) { raw[9*18*40+2] ^= 1 }}},
+	{"a bias", "y: ", matmulCase{weight: "q8_0", share: 1, perLane: 4, cols: 2, biased: true, epilogue: ref.SiluPair, rows: 90, blocks: 9, many: 2,
+		forge: func(_ []byte, bias []float32) { bias[95] += 1e-2 }}},
+	{"a norm's weight", "y: ", rmsNormCase{width: 577, eps: 1e-5, forge: func(w []float32) { w[576] += 1e-4 }}},
+	{"the other pairs", "q: ", ropeCacheCase{cache: "f16", group: 1, kvHeads: 1, dim: 20, ropeDim: 20, forge: func(r *ref.RopeCache) { r.Halves = true }}},
+	{"positions off by one", "q: ", ropeCacheCase{cache: "f16", group: 1, kvHeads: 1, dim: 20, ropeDim: 20, forge: func(r *ref.RopeCache) { r.Turns = r.Turns[10:] }}},
+	{"a key", "e of slice 0: ", forgedAttention(func(c *cacheRig) { c.twin.K[len(c.twin.K)/2] += 1e-2 })},
+	{"a value of the cache", "o of slice 0: ", forgedAttention(func(c *cacheRig) { c.twin.V[len(c.twin.V)/2] += 1e-2 })},
+	{"a mask off by one", "e of slice 0: ", forgedAttention(func(c *cacheRig) { c.rows[0].Pos++ })},
+	{"a score", "scores: ", forgedAttention(func(c *cacheRig) { c.twin.Slots[len(c.twin.Slots)/2].Score += 1e-2 })},
+	{"scores that are not added", "slots: ", forgedAttention(func(c *cacheRig) { c.heads[0].Update = ref.UpdateNone })},
+	{"highest scores", "moves of head 0: ", forgedEviction(distinct, func(s []ref.Slot) {
+		for i := range s {
+			s[i].Score = -s[i].Score
+		}
+	})},
+	{"shuffled scores", "moves of head 0: ", forgedEviction(distinct, func(s []ref.Slot) {
+		for i := range len(s) / 2 {
+			s[i].Score, s[len(s)-1-i].Score = s[len(s)-1-i].Score, s[i].Score
+		}
+	})},
+	{"of equal scores the newest", "moves of head 0: ", forgedEviction(equal, func(s []ref.Slot) {
+		for i := range s {
+			s[i].Score = -float32(s[i].Pos)
+		}
+	})},
+	{"a changed victim", "log: ", forgedEviction(equal, func(s []ref.Slot) {
+		for i := range s {
+			s[i].Score = 0.125
+		}
+	})},
+	{"a bystander", "slots: ", forgedEviction(distinct, func(s []ref.Slot) {
+		most := slices.MaxFunc(s, func(a, b ref.Slot) int { return a.Pos - b.Pos }).Pos
+		for i := range s {
+			if s[i].Pos == most {
+				s[i].Score = 100
+			}
+		}
+	})},
+	{"of equal logits the last", "tokens: ", argmaxCase{vocab: 1001, distinct: 5, forge: func(logits []float32) { slices.Reverse(logits) }}},
+	{"the position before", "step: ", advanceCase{tokens: []uint32{7}, forge: func(rows []ref.Row) { rows[0].Pos-- }}},
+}
+
+func forgedAttention(forge func(c *cacheRig)) attendCase {
+	return attendCase{cache: "f16", kvHeads: 1, group: 2, headTile: 2, rowTile: 1, dim: 20, depth: 1, seqs: []sequence{{live: 100, rows: 2}}, slice: 2, forge: forge}
+}
+
+// forgedEviction changes the twin's live slots.
+func forgedEviction(scores scoring, forge func(slots []ref.Slot)) evictCase {
+	return evictCase{cache: "f16", kvHeads: 1, most: 8, seqs: []sequence{{live: 50, rows: 3}}, excess: []int{3}, scores: scores,
+		forge: func(c *cacheRig) { forge(c.twin.Slots[c.heads[0].Offset:][:53]) }}
+}
+
+func TestForgedTwinsDisagree(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		b := &bench{d, map[string]*vk.Pipeline{}, map[string]bool{}}
+		defer b.close()
+		for _, f := range opForgeries {
+			if err := f.c.run(b, b.launches()[0]); err == nil || !strings.HasPrefix(err.Error(), f.says) {
+				t.Errorf("%s: %v, want an error that begins with %q", f.name, err, f.says)
+			}
+		}
+	})
+}
+
+func TestRunsFindWhatKernelsMustNotWrite(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		b := &bench{d, map[string]*vk.Pipeline{}, map[string]bool{}}
+		defer b.close()
+		l := b.launches()[0]
+		norm := func(says string, rows int, step func(r *rig) vk.Range) {
+			r := b.rig(l, stepRows(2))
+			defer r.free()
+			r.add(shaders.RmsNorm{Lanes: uint32(l.lanes), Width: 16, Quads: 4, Eps: 1, Step: step(r), X: in(r, "x", make([]float32, 32)).Range,
+				W: in(r, "w", make([]float32, 16)).Range, Y: r.out("y", rows*16).Range}, "", "", 1, 2, 1)
+			if err := r.run(); err == nil || err.Error() != says {
+				t.Errorf("%v, want the error %q", err, says)
+			}
+		}
+		norm("y: written outside its range", 1, func(r *rig) vk.Range { return r.step.Range })
+		norm("y: written by a step that is done", 2, func(r *rig) vk.Range { return in(r, "another step", r.words(r.step)).Range })
+	})
+}
