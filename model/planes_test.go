@@ -1,0 +1,81 @@
+package model
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"vkdecode/model/gguf"
+	"vkdecode/ref"
+	"vkdecode/runtime"
+)
+
+func words(b []byte) (out []uint32) {
+	for i := 0; i < len(b); i += 4 {
+		out = append(out, binary.LittleEndian.Uint32(b[i:]))
+	}
+	return out
+}
+
+func TestPlanesAgreeWithTheirTwin(t *testing.T) {
+	for kind, w := range weightTypes {
+		for _, tuning := range []runtime.Tuning{{Lanes: 8, Run: 1, Rows: 16}, {Lanes: 4, Run: 4, Rows: 4}, {Lanes: 64, Run: 32, Rows: 4}, {Lanes: 32, Run: 2, Rows: 8}} {
+			const blocks = 3
+			p := newPlanes(tuning, w, blocks*blockColumns)
+			rows := 2*p.groupRows() + 1
+			size := blocks * w.bytes
+			own := size // of a row in the file: without scales it may end within a block
+			if !w.scaled {
+				own -= w.bytes / 4
+			}
+			raw := make([]byte, rows*size)
+			random := rand.NewChaCha8([32]byte{byte(kind)})
+			random.Read(raw)
+			for row := range rows {
+				clear(raw[row*size+own : (row+1)*size])
+			}
+			var weights, scales []byte
+			for group := range 3 {
+				gw, gs := make([]byte, p.weightBytes()), make([]byte, p.scaleBytes())
+				if !w.scaled {
+					gs = nil
+				}
+				p.pack(w, func(i int) []byte {
+					if i += group * p.groupRows(); i < rows {
+						return raw[i*size:][:own]
+					}
+					return nil
+				}, gw, gs)
+				weights, scales = append(weights, gw...), append(scales, gs...)
+			}
+			wantWeights, wantScales := ref.Planes(w.name, rows, blocks*blockColumns, raw, tuning.Lanes, tuning.Run, tuning.Rows)
+			if !slices.Equal(words(weights), wantWeights) {
+				t.Errorf("%s, %+v: another weight plane", w.name, tuning)
+			}
+			if !slices.Equal(words(scales), wantScales) {
+				t.Errorf("%s, %+v: another scale plane", w.name, tuning)
+			}
+		}
+	}
+}
+
+func TestPairedRowsAgreeWithTheirTwin(t *testing.T) {
+	const rows = 37
+	tensor := func(first byte) *gguf.Tensor { // one byte a row: its number
+		x := &gguf.Tensor{Shape: []int64{1, rows}}
+		for i := range byte(rows) {
+			x.Data = append(x.Data, first+i)
+		}
+		return x
+	}
+	for _, tuning := range []runtime.Tuning{{Lanes: 8, Run: 1, Rows: 16}, {Lanes: 64, Run: 32, Rows: 4}} {
+		m := &Matrix{rows: 2 * rows, paired: true, parts: []*gguf.Tensor{tensor(0), tensor(rows)}, planes: newPlanes(tuning, weightTypes[gguf.F32], 32)}
+		for i, want := range ref.Paired(rows, tuning.Lanes, tuning.Run, tuning.Rows) {
+			row := m.row(i)
+			if want < 0 && row != nil || want >= 0 && (len(row) != 1 || int(row[0]) != want) {
+				t.Errorf("%+v: row %d is %v, want %d", tuning, i, row, want)
+			}
+		}
+	}
+}

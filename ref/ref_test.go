@@ -1,0 +1,170 @@
+package ref
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+// near tells whether values are those worked out by hand.
+func near(got, want []float64) bool {
+	return slices.EqualFunc(got, want, func(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(1, math.Abs(b)) })
+}
+
+func TestWeightsAreTheFormatsFormulas(t *testing.T) {
+	const one, minusTwo, half = 0x3C00, 0xC000, 0x3800 // f16
+	block := func(kind string, head ...byte) []byte {
+		return append(head, make([]byte, BlockBytes[kind]-len(head))...)
+	}
+	for _, c := range []struct {
+		kind  string
+		block []byte
+		want  map[int]float64 // by column
+	}{
+		{"f32", block("f32", 0, 0, 0x80, 0x3F, 0, 0, 0, 0xC0), map[int]float64{0: 1, 1: -2, 2: 0}},
+		{"f16", block("f16", one&0xFF, one>>8, minusTwo&0xFF, minusTwo>>8), map[int]float64{0: 1, 1: -2, 2: 0}},
+		{"bf16", block("bf16", 0x80, 0x3F, 0, 0xC0), map[int]float64{0: 1, 1: -2, 2: 0}},
+		{"q8_0", block("q8_0", minusTwo&0xFF, minusTwo>>8, 3, 0x80, 0xFF), map[int]float64{0: -6, 1: 256, 2: 2, 3: 0}},
+		{"q4_0", block("q4_0", half&0xFF, half>>8, 0x8F, 0x98), map[int]float64{0: 3.5, 16: 0, 1: 0, 17: 0.5, 2: -4}},
+		{"q4_1", block("q4_1", half&0xFF, half>>8, one&0xFF, one>>8, 0x2F), map[int]float64{0: 8.5, 16: 2, 1: 1}},
+	} {
+		w := Weights(c.kind, c.block)
+		for j, want := range c.want {
+			if w[j] != want {
+				t.Errorf("%s: weight %d is %v, want %v", c.kind, j, w[j], want)
+			}
+		}
+	}
+}
+
+func TestMatMulAndItsEpilogues(t *testing.T) {
+	w, x := []float64{1, 2, 3, 4, 0.5, 0, 0, -1}, []float32{1, -1} // p = -1, -1, 0.5, 1
+	silu := func(v float64) float64 { return v * (0.5 + 0.5*math.Tanh(v/2)) }
+	for e, want := range map[Epilogue][]float64{
+		Store: {0, -1, 0.5, 1}, AddRes: {10, 19, 30.5, 41}, SiluPair: {0, silu(-1)}, SiluMul: {0, 20 * silu(-1), 30 * silu(0.5), 40 * silu(1)},
+	} {
+		if got := MatMul(w, x, []float32{1, 0, 0, 0}, []float32{10, 20, 30, 40}, e); !near(got, want) {
+			t.Errorf("epilogue %d: %v, want %v", e, got, want)
+		}
+	}
+}
+
+func TestRMSNorm(t *testing.T) {
+	if got := RMSNorm([]float32{3, 4, 0, 0}, []float32{1, 2, 3, 4}, 0); !near(got, []float64{1.2, 3.2, 0, 0}) {
+		t.Errorf("%v", got)
+	}
+	if got := RMSNorm([]float32{0}, []float32{1}, 1e-5); !near(got, []float64{0}) {
+		t.Errorf("zero: %v", got)
+	}
+}
+
+func TestRopeCacheTurnsPairsAndFillsSlots(t *testing.T) {
+	quarter := [][2]float32{{1, 0}, {1, 0}, {0, 1}, {0, 1}} // position 0 stays, position 1 turns by 90 degrees
+	for halves, want := range map[bool][]float64{false: {-4, 2, -8, 6, 10, 0}, true: {-6, -8, 2, 4, 10, 0}} {
+		r := RopeCache{QHeads: 1, KVHeads: 1, Dim: 5, Pad: 6, RopeDim: 4, Halves: halves, Scale: 2, Turns: quarter}
+		pool := &Pool{Type: "f16", Pad: 6, K: make([]float64, 18), V: make([]float64, 18), Slots: make([]Slot, 3)}
+		x := []float32{1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 1, 1, 1, 1, 1e6}
+		q := r.Append([]Row{{Pos: 1}}, x, []Head{{Offset: 1, Live: 1, Birth: BirthPosition}}, pool)
+		for i := range want {
+			if q[i] != want[i] || pool.key(2)[i] != want[i]/2 {
+				t.Errorf("halves %t: q %v, k %v, want %v and half of it", halves, q, pool.key(2), want)
+				break
+			}
+		}
+		if v := pool.value(2); !near(v, []float64{1, 1, 1, 1, 65504, 0}) || pool.Slots[2] != (Slot{1, 1}) {
+			t.Errorf("v %v, slot %v", v, pool.Slots[2])
+		}
+	}
+}
+
+func TestAttendIsSoftmaxOverWhatTheQuerySees(t *testing.T) {
+	ln3 := math.Log(3)
+	p := &Pool{Pad: 1, K: []float64{ln3, 0, 9, 0}, V: []float64{4, 8, 100, 16}, Slots: []Slot{{0, 0.5}, {1, 0}, {7, 0}, {3, 0}}}
+	h := Head{Update: UpdateAdd}
+	a := p.Attend(h, 4, []float32{1}, 3, 2) // the third slot is of a later position
+	for _, c := range []struct {
+		name      string
+		got, want []float64
+	}{
+		{"P", a.P, []float64{0.6, 0.2, 0, 0.2}}, {"Y", a.Y, []float64{7.2}}, {"E", a.E, []float64{1, 1. / 3, 0, 1}}, {"Peak", a.Peak, []float64{ln3, 0}},
+		{"Sum", a.Sum, []float64{4. / 3, 1}}, {"F", a.F, []float64{0.6, 0.2}}, {"O", slices.Concat(a.O...), []float64{4 + 8./3, 16}},
+		{"scores", p.Score(h, 4, [][]float64{a.P, a.P}), []float64{1.7, 0.4, 0, 0.4}}, {"other scores", p.Score(Head{}, 2, [][]float64{a.P}), []float64{0.5, 0}},
+		{"nothing seen", p.Attend(Head{Offset: 1}, 3, []float32{1}, 1, 1).Peak, []float64{0, Never, Never}},
+	} {
+		if !near(c.got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, c.got, c.want)
+		}
+	}
+}
+
+func TestEvictTakesTheLowestAndOfEqualsTheOlder(t *testing.T) {
+	pool := func(slots ...Slot) *Pool { return &Pool{Slots: slots} }
+	ties := pool(Slot{15, 1}, Slot{36, 1}, Slot{13, 1}, Slot{10, 1})
+	for _, c := range []struct {
+		name    string
+		h       Head
+		pool    *Pool
+		victims []int
+		moves   []Move
+	}{
+		{"ties", Head{Budget: 2}, ties, []int{2, 3}, nil},
+		{"moves", Head{Budget: 2, Sinks: 11, Recent: 1}, ties, []int{0, 2}, []Move{{3, 0}}},
+		{"negative", Head{Budget: 2}, pool(Slot{0, 0.5}, Slot{1, -2}, Slot{2, -1}, Slot{3, 0}), []int{1, 2}, []Move{{3, 1}}},
+		{"pinned", Head{Budget: 3, Pinned: [2]Span{{0, 2}, {3, 4}}}, pool(Slot{0, 0}, Slot{1, 0}, Slot{2, 9}, Slot{3, 0}), []int{2}, []Move{{3, 2}}},
+		{"window", Head{Budget: 3, Recent: 3}, pool(Slot{0, 9}, Slot{1, 0}, Slot{2, 0}, Slot{3, 0}), []int{0}, []Move{{3, 0}}},
+		{"room", Head{Budget: 4}, ties, nil, nil},
+	} {
+		last := 3
+		if c.pool == ties {
+			last = 36
+		}
+		victims, moves := c.h.Evict(c.pool, 4, last)
+		if !slices.Equal(victims, c.victims) || !slices.Equal(moves, c.moves) || c.h.Live != 4-len(victims) || c.h.Last != len(victims) || c.h.Evicted != len(victims) {
+			t.Errorf("%s: victims %v, moves %v, head %+v, want %v and %v", c.name, victims, moves, c.h, c.victims, c.moves)
+		}
+	}
+}
+
+func TestCompactMovesSurvivors(t *testing.T) {
+	p := &Pool{Pad: 1, K: []float64{1, 2, 3}, V: []float64{4, 5, 6}, Slots: []Slot{{1, 0}, {2, 0}, {3, 0.5}}}
+	p.Compact(Head{Offset: 1}, []Move{{1, 0}})
+	if !slices.Equal(p.K, []float64{1, 3, 3}) || !slices.Equal(p.V, []float64{4, 6, 6}) || p.Slots[1] != (Slot{3, 0.5}) {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestArgmaxAndAdvance(t *testing.T) {
+	if got := Argmax([]float32{-3, -1, -2, -1}); got != 1 {
+		t.Errorf("argmax %d, want 1", got)
+	}
+	next, done := Advance([]Row{{5, 0, 8}, {6, 3, 2}}, []int{1, 2}, []int{2})
+	if !slices.Equal(next, []Row{{1, 0, 9}, {2, 3, 3}}) || done {
+		t.Errorf("%v, done %t", next, done)
+	}
+	if _, done := Advance([]Row{{5, 0, 8}}, []int{2}, []int{1, 2}); !done {
+		t.Error("an end token alone is not the end")
+	}
+}
+
+func TestPlanesPutNeighbouringRowsSideBySide(t *testing.T) {
+	raw := make([]byte, 9*2*34) // 9 rows of 2 blocks: weight 0 is the row, weight 1 the block
+	for i := range 18 {
+		raw[34*i+2], raw[34*i+3] = byte(i/2), byte(i%2)
+	}
+	w, s := Planes("q8_0", 9, 64, raw, 2, 1, 4) // two lanes of four rows, so two groups
+	if len(w) != 2*2*4*2*2*4 || len(s) != len(w)/8 {
+		t.Fatalf("%d and %d words", len(w), len(s))
+	}
+	for row := range 9 {
+		for block := range 2 {
+			group, r, lane := row/8, row%8/2, row%2
+			at := 4 * (((group*2+block)*4+r)*2*2 + lane)
+			if want := uint32(row+128) | uint32(block+128)<<8 | 128<<16; w[at] != want {
+				t.Errorf("row %d, block %d: %#x, want %#x", row, block, w[at], want)
+			}
+		}
+	}
+	if order := Paired(3, 2, 1, 4); !slices.Equal(order, []int{0, 1, 3, 4, 2, -1, 5, -1}) {
+		t.Errorf("paired: %v", order)
+	}
+}
