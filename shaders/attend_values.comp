@@ -61,8 +61,12 @@ void main() {
             }
         }
     }
+    // A loop that stays one, over a copy: unrolled, the shuffles take a CPU driver's compiler minutes, and an array that
+    // is indexed by a variable is no longer held in registers.
+    float sums[QUERIES * OWN * PACK];
+    [[unroll]] for (uint i = 0; i < QUERIES * OWN * PACK; i++) sums[i] = acc[i];
     if (walkers > 1) {
-        [[unroll]] for (uint i = 0; i < QUERIES * OWN * PACK; i++) acc[i] = reduce_stride(acc[i], WIDE);
+        [[dont_unroll]] for (uint i = 0; i < QUERIES * OWN * PACK; i++) sums[i] = reduce_stride(sums[i], WIDE);
     }
     if (lane >= WIDE) return;
     [[unroll]] for (uint n = 0; n < QUERIES; n++) {
@@ -74,7 +78,7 @@ void main() {
             if (part >= PACKS) continue;
             [[unroll]] for (uint i = 0; i < PACK; i += 4) {
                 uint a = (n * OWN + w) * PACK + i;
-                o[base + (part * PACK + i) / 4] = vec4(acc[a], acc[a + 1], acc[a + 2], acc[a + 3]);
+                o[base + (part * PACK + i) / 4] = vec4(sums[a], sums[a + 1], sums[a + 2], sums[a + 3]);
             }
         }
     }

@@ -2,6 +2,7 @@ package tests
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 
 	"vkdecode/tests/drivers"
@@ -33,6 +34,31 @@ func TestH2OEvictsTheLowestScoresOverAPassage(t *testing.T) {
 						t.Logf("%d scores within %.1e", scores.count, scores.most)
 					})
 				}
+			}
+		}
+	})
+}
+
+// Two runs over the passage, and one that records every step anew, leave the same scores, victims and log, bit for bit.
+func TestH2OIsTheSameInEveryRun(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		m, ids, e := builtinOn(t, d), passageIDs(t), engineOf(d).Engine
+		if slow(d) {
+			ids = ids[:300]
+		}
+		for _, chunk := range []int{1, 32} {
+			settings := kv("h2o", "64", 0.5, chunk)
+			first, second := watch(t, m, settings, ids, false), watch(t, m, settings, ids, false)
+			e.Anew = true
+			anew := watch(t, m, settings, ids, false)
+			e.Anew = false
+			for i, step := range first.steps {
+				if !reflect.DeepEqual(second.steps[i], step) || !reflect.DeepEqual(anew.steps[i], step) {
+					t.Fatalf("chunk %d, %d tokens seen: runs differ", chunk, step.seen)
+				}
+			}
+			if len(first.steps[len(first.steps)-1].evicted) == 0 {
+				t.Errorf("chunk %d: nothing was evicted", chunk)
 			}
 		}
 	})
