@@ -6,7 +6,7 @@ help: ## list everything
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install what building, running and testing need (as root with apt-get), or print how to
-	@scripts/setup.sh build run test
+	@scripts/setup.sh build run model test
 
 build: ## build ./vkdecode
 	@scripts/build.sh

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints prompt and decode speed by context depth for full and h2o, on each software driver. About ten minutes on two cores.
+# Prints prompt and decode speed by context depth for full and h2o, on each software driver. A quarter of an hour on two cores.
 # Usage: scripts/bench.sh [auto]; auto measures this machine's own device instead.
 set -eu
 cd "$(dirname "$0")/.."

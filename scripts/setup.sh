@@ -65,7 +65,7 @@ elif [ "$(id -u)" != 0 ]; then
 fi
 say "installing $missing"
 export DEBIAN_FRONTEND=noninteractive
-if ! { apt-get -qq update && $install; } >&2; then
+if ! { apt-get -qq update && $install -qq; } >/dev/null; then # errors are on standard error
 	say "installing failed; is there a network?"
 	exit 1
 fi
