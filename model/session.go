@@ -146,9 +146,6 @@ func (s *Session) warm() error {
 	if err := s.control.Write(nil, nil); err != nil {
 		return err
 	}
-	if err := s.Reset(); err != nil {
-		return err
-	}
 	if err := s.run(s.programs()...); err != nil {
 		return err
 	}

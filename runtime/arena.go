@@ -18,7 +18,6 @@ type Tensor struct {
 // Arena plans device memory, then allocates exactly what was planned.
 type Arena struct {
 	tensors []*Tensor
-	device  *vk.Device
 }
 
 // Tensor plans a tensor of so many bytes, rounded up to 16. It has no memory until Allocate.
@@ -40,7 +39,6 @@ func (a *Arena) Bytes(prefix string) (sum int64) {
 
 // Allocate gives every planned tensor its memory, zeroed, and checks that the device holds what was planned.
 func (a *Arena) Allocate(d *vk.Device) error {
-	a.device = d
 	before := d.Held()
 	for _, t := range a.tensors {
 		b, err := d.NewBuffer(t.Name, t.Bytes, vk.Local)

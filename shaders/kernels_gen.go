@@ -428,7 +428,6 @@ type RopeCache struct {
 	HeadPad uint32 // the same, rounded up to 8: what q and the cache hold
 	RopeDim uint32 // leading dimensions that are rotated
 	Halves  uint32 // 0: pairs are neighbours; 1: pairs lie ROPE_DIM / 2 apart
-	Seqs    uint32 // sequences in the table
 
 	Head    uint32  // first entry of the layer in Table
 	XStride uint32  // f32 per row of x
@@ -444,7 +443,7 @@ type RopeCache struct {
 	Slots vk.Range // (slots) position, score as f32 bits
 }
 
-var ropeCacheInfo = info{name: "rope_cache", weights: false, cache: true, push: 12, count: 8, bindings: []bindingInfo{
+var ropeCacheInfo = info{name: "rope_cache", weights: false, cache: true, push: 12, count: 7, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},   // Step
 	{vk.RGBA32Uint, Read},   // Table
 	{vk.R32Float, Read},     // X
@@ -461,7 +460,7 @@ func (k RopeCache) Call(v Variant) (Call, error) {
 	binary.LittleEndian.PutUint32(push[0:], k.Head)
 	binary.LittleEndian.PutUint32(push[4:], k.XStride)
 	binary.LittleEndian.PutUint32(push[8:], math.Float32bits(k.Scale))
-	return ropeCacheInfo.call(v, []uint32{k.Lanes, k.QHeads, k.KvHeads, k.HeadDim, k.HeadPad, k.RopeDim, k.Halves, k.Seqs}, push, []vk.Range{k.Step, k.Table, k.X, k.Rope, k.Q, k.K, k.V, k.Slots})
+	return ropeCacheInfo.call(v, []uint32{k.Lanes, k.QHeads, k.KvHeads, k.HeadDim, k.HeadPad, k.RopeDim, k.Halves}, push, []vk.Range{k.Step, k.Table, k.X, k.Rope, k.Q, k.K, k.V, k.Slots})
 }
 
 // Score binds score.comp.

@@ -14,7 +14,6 @@ layout(constant_id = 3) const uint HEAD_DIM = 32; // dimensions of a head
 layout(constant_id = 4) const uint HEAD_PAD = 32; // the same, rounded up to 8: what q and the cache hold
 layout(constant_id = 5) const uint ROPE_DIM = 32; // leading dimensions that are rotated
 layout(constant_id = 6) const uint HALVES = 0;    // 0: pairs are neighbours; 1: pairs lie ROPE_DIM / 2 apart
-layout(constant_id = 7) const uint SEQS = 1;      // sequences in the table
 layout(push_constant) uniform Push {
     uint head;     // first entry of the layer in Table
     uint x_stride; // f32 per row of x

@@ -73,15 +73,21 @@ func smollm2On(t testing.TB, d *vk.Device) *model.Model {
 	return e.smollm2
 }
 
-// loadModel loads a model file for the length of a test.
+// loadModel loads a model file for the length of a test, on the device's shared engine.
 func loadModel(t testing.TB, d *vk.Device, path string) *model.Model {
+	t.Helper()
+	return loadOn(t, engineOf(d).Engine, path)
+}
+
+// loadOn loads a model file for the length of a test.
+func loadOn(t testing.TB, e *runtime.Engine, path string) *model.Model {
 	t.Helper()
 	f, err := gguf.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	m, err := model.Load(engineOf(d).Engine, f, nil)
+	m, err := model.Load(e, f, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,8 @@
 package tests
 
 import (
-	"os"
 	"testing"
 
-	"vkdecode/model"
-	"vkdecode/model/gguf"
 	"vkdecode/runtime"
 	"vkdecode/tests/drivers"
 	"vkdecode/vk"
@@ -36,23 +33,4 @@ func TestGPUTuningAgreesWithTheReference(t *testing.T) {
 			})
 		})
 	}
-}
-
-// loadOn loads a file of its own onto an engine of its own.
-func loadOn(t *testing.T, e *runtime.Engine, path string) *model.Model {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := gguf.Parse(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.Load(e, f, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(m.Close)
-	return m
 }

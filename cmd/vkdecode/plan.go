@@ -15,22 +15,6 @@ import (
 // policies are the names that --kv knows, in the order in which plan lists them.
 var policies = h2o.Names()
 
-// kvTypes are the element types of the cache.
-var kvTypes = []struct {
-	name  string
-	bytes int64 // per element
-}{
-	{"f16", 2},
-	{"f32", 4},
-}
-
-func kvTypeNames() (names []string) {
-	for _, t := range kvTypes {
-		names = append(names, t.name)
-	}
-	return names
-}
-
 // shape is what the size of a KV cache depends on.
 type shape struct {
 	Layers  int `json:"layers"`
@@ -149,23 +133,20 @@ func planKV(s shape, batch int, c *configuration, listed []h2o.Spec) (*kvPlan, e
 	}
 	p := &kvPlan{shape: s, Batch: batch, KVType: c.KV.Type, Budget: c.KV.Budget, Chunk: c.KV.Chunk}
 	const keyAndValue = 2
-	sizes := []int64{int64(s.Layers), int64(s.KVHeads), int64(s.HeadDim), int64(batch), keyAndValue}
-	for _, t := range kvTypes {
-		if t.name == c.KV.Type {
-			sizes = append(sizes, t.bytes)
-		}
-	}
 	var fits bool
-	if p.BytesPerSlot, fits = product(sizes...); fits {
+	if p.BytesPerSlot, fits = product(int64(s.Layers), int64(s.KVHeads), int64(s.HeadDim), int64(batch), keyAndValue, h2o.ElementBytes(c.KV.Type)); fits {
 		p.BytesFull, fits = product(p.BytesPerSlot, int64(s.Context))
 	}
 	if !fits {
 		return nil, fmt.Errorf("plan: %d layers of %d KV heads of %d, context %d, batch %d: more bytes than 64 bits count", s.Layers, s.KVHeads, s.HeadDim, s.Context, batch)
 	}
 	for _, spec := range listed {
+		policy, err := h2o.Find(h2o.Spec{Name: spec.Name}) // which options there are is for the run to say
+		if err != nil {
+			return nil, err
+		}
 		kept, capacity := s.Context, s.Context
-		if spec.Name != "full" {
-			var err error
+		if policy.Evicts {
 			if kept, capacity, err = c.KV.Budget.Fit(s.Context, c.KV.Chunk, p.BytesPerSlot); err != nil {
 				return nil, err
 			}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"vkdecode/h2o"
+	"vkdecode/shaders"
 )
 
 // Config is the effective configuration, every value parsed and within range.
@@ -22,7 +23,7 @@ type Config struct {
 		Budget      h2o.Budget
 		RecentRatio float64 // 0 to 1
 		Sinks       int     // tokens, -1 = the policy's own default
-		Type        string  // one of kvTypes
+		Type        string  // one of shaders.CacheTypes
 		Positions   string  // "auto", "original" or "cache"
 		Context     int     // tokens, 0 = prompt and new tokens
 		Chunk       int     // rows
@@ -86,9 +87,9 @@ var settings = []setting{
 	{key: "kv.sinks", flag: "sinks", kind: either, initial: "auto", arg: "N",
 		help: "first tokens that are never evicted; auto is the policy's own default",
 		set:  wholeOrAuto(0, -1, func(c *Config) *int { return &c.KV.Sinks })},
-	{key: "kv.type", flag: "kv-type", kind: text, initial: "f16", arg: "TYPE", words: kvTypeNames(),
-		help: "element type of the cache: " + strings.Join(kvTypeNames(), ", "),
-		set:  oneOf(kvTypeNames(), func(c *Config) *string { return &c.KV.Type })},
+	{key: "kv.type", flag: "kv-type", kind: text, initial: "f16", arg: "TYPE", words: shaders.CacheTypes,
+		help: "element type of the cache: " + strings.Join(shaders.CacheTypes, ", "),
+		set:  oneOf(shaders.CacheTypes, func(c *Config) *string { return &c.KV.Type })},
 	{key: "kv.positions", flag: "positions", kind: text, initial: "auto", arg: "KIND", words: positions,
 		help: "original, cache (renumbered inside the cache), or auto, the policy's own default",
 		set:  oneOf(positions, func(c *Config) *string { return &c.KV.Positions })},

@@ -9,11 +9,10 @@ import (
 	"strings"
 )
 
-// frozen is a copy of a kernel with some constants fixed and its loops unrolled here. SwiftShader does not unroll loops
+// frozen is a copy of a kernel in storage form with some constants fixed and its loops unrolled here. SwiftShader does not unroll loops
 // by itself: such a copy runs several times faster there. Other drivers unroll after specialising and need none.
 type frozen struct {
 	kernel    string
-	form      string
 	weights   []string
 	constants []fixed
 }
@@ -24,8 +23,8 @@ type fixed struct {
 }
 
 var frozenKernels = []frozen{
-	{"matmul", "storage", []string{"q4_0", "q4_1", "q8_0", "f16"}, []fixed{{"RUN", 1}, {"ROWS", 16}, {"COLS", 1}}},
-	{"matmul", "storage", []string{"q4_1", "q8_0"}, []fixed{{"RUN", 1}, {"ROWS", 16}, {"COLS", 4}}},
+	{"matmul", []string{"q4_0", "q4_1", "q8_0", "f16"}, []fixed{{"RUN", 1}, {"ROWS", 16}, {"COLS", 1}}},
+	{"matmul", []string{"q4_1", "q8_0"}, []fixed{{"RUN", 1}, {"ROWS", 16}, {"COLS", 4}}},
 }
 
 // suffix ends the module's name: "run1.rows16.cols1".
@@ -65,8 +64,7 @@ func (k *kernel) freeze() error {
 }
 
 func freezeOne(f frozen, weight, source string) error {
-	cmd := exec.Command("glslc", "--target-env=vulkan1.1", "-I", ".", "-I", "input/storage", "-I", "reduce/subgroup", "-I", "quant/"+weight,
-		"-fshader-stage=compute", "-", "-o", "-")
+	cmd := exec.Command("glslc", append(storage.arguments(weight, ""), "-fshader-stage=compute", "-", "-o", "-")...)
 	cmd.Stdin = strings.NewReader(source)
 	code, err := output(cmd)
 	if err != nil {
@@ -77,7 +75,7 @@ func freezeOne(f frozen, weight, source string) error {
 	if code, err = output(opt); err != nil {
 		return err
 	}
-	return os.WriteFile(fmt.Sprintf("spirv/%s.%s.%s.%s.spv", f.kernel, weight, f.form, f.suffix()), code, 0o644)
+	return os.WriteFile(fmt.Sprintf("spirv/%s.%s.%s.%s.spv", f.kernel, weight, storage.name, f.suffix()), code, 0o644)
 }
 
 // bindFrozen writes the table of frozen copies that kernel.go looks into.

@@ -20,10 +20,23 @@ import (
 // form is an input directory and a reduce directory; its name ends the module's.
 type form struct{ name, input, reduce string }
 
-var forms = []form{
-	{"texel", "texel", "subgroup"},
-	{"storage", "storage", "subgroup"},
-	{"shared", "storage", "shared"},
+var (
+	texel   = form{"texel", "texel", "subgroup"}
+	storage = form{"storage", "storage", "subgroup"}
+	shared  = form{"shared", "storage", "shared"}
+	forms   = []form{texel, storage, shared}
+)
+
+// arguments are glslc's for a form, a weight type and a cache type, either of which may be none.
+func (f form) arguments(weight, cache string) []string {
+	args := []string{"--target-env=vulkan1.1", "-I", ".", "-I", "input/" + f.input, "-I", "reduce/" + f.reduce}
+	if weight != "" {
+		args = append(args, "-I", "quant/"+weight)
+	}
+	if cache != "" {
+		args = append(args, "-I", "cache/"+cache)
+	}
+	return args
 }
 
 type kernel struct {
@@ -101,15 +114,12 @@ func folders(in string) (names []string) {
 }
 
 func (k *kernel) compile(f form, weight, cache string) error {
-	name := k.name
-	args := []string{"--target-env=vulkan1.1", "-I", ".", "-I", "input/" + f.input, "-I", "reduce/" + f.reduce}
+	name, args := k.name, f.arguments(weight, cache)
 	if weight != "" {
 		name += "." + weight
-		args = append(args, "-I", "quant/"+weight)
 	}
 	if cache != "" {
 		name += "." + cache
-		args = append(args, "-I", "cache/"+cache)
 	}
 	out := "spirv/" + name + "." + f.name + ".spv"
 	if k.reflection == nil || f.input == "storage" {
