@@ -1,0 +1,74 @@
+// Package eval judges KV policies: perplexity, needle recall and question answering over a session.
+package eval
+
+// Setting is one cache configuration under judgement, the same in every kind of result.
+type Setting struct {
+	Policy      string `json:"policy"`       // as given: "h2o:score=guide"
+	Budget      string `json:"budget"`       // as given: "20%"
+	BudgetSlots int    `json:"budget_slots"` // slots per KV head after eviction, the mean over layers where they differ
+	KVType      string `json:"kv_type"`      // element type of K and V
+	Positions   string `json:"positions"`    // original or cache
+	Chunk       int    `json:"chunk"`        // most rows between two evictions
+}
+
+// Perplexity is how well a model foretells a text under a setting. NLL and KL are in nats.
+type Perplexity struct {
+	Kind string `json:"kind"` // "ppl"
+	Setting
+	Model          string   `json:"model"`
+	Device         string   `json:"device"`
+	Text           string   `json:"text"`             // file name
+	Offset         int      `json:"offset"`           // bytes of the text before the first token
+	Tokens         int      `json:"tokens"`           // processed, the first included
+	PPL            float64  `json:"ppl"`              // exp(mean NLL) of tokens 1 to Tokens-1
+	PPLAfterBudget *float64 `json:"ppl_after_budget"` // of the tokens after the budget was first reached; null if it never was
+	PPLLastHalf    float64  `json:"ppl_last_half"`    // of tokens Tokens/2 to Tokens-1
+	KL             *float64 `json:"kl,omitempty"`     // mean over tokens of KL(full || setting)
+	Buckets        []Bucket `json:"buckets"`          // perplexity by position
+	BytesHeld      int64    `json:"bytes_held"`       // K and V on the device
+	BytesFull      int64    `json:"bytes_full"`       // what full would hold for the same tokens
+	TPS            float64  `json:"tps"`              // tokens per second
+	Complete       bool     `json:"complete"`         // false: interrupted, the figures are of the tokens so far
+}
+
+// Bucket is the perplexity of the tokens at positions [Begin, End).
+type Bucket struct {
+	Begin int     `json:"begin"`
+	End   int     `json:"end"`
+	PPL   float64 `json:"ppl"`
+}
+
+// Recall is how many needles hidden in a text were found again.
+type Recall struct {
+	Kind string `json:"kind"` // "needle"
+	Setting
+	Model     string  `json:"model"`
+	Device    string  `json:"device"`
+	Text      string  `json:"text"`    // file name of the haystack
+	Context   int     `json:"context"` // tokens of prompt
+	Depth     float64 `json:"depth"`   // 0 = first, 1 = last
+	Needles   int     `json:"needles"`
+	Found     int     `json:"found"`
+	BytesHeld int64   `json:"bytes_held"`
+	Complete  bool    `json:"complete"`
+}
+
+// Accuracy is how many multiple-choice questions were answered rightly.
+type Accuracy struct {
+	Kind string `json:"kind"` // "qa"
+	Setting
+	Model             string  `json:"model"`
+	Device            string  `json:"device"`
+	Data              string  `json:"data"`    // file name
+	Format            string  `json:"format"`  // "mmlu", "sciq" …
+	Context           int     `json:"context"` // tokens given before the question
+	Questions         int     `json:"questions"`
+	Correct           int     `json:"correct"`            // by log-likelihood of the answer
+	CorrectNormalized int     `json:"correct_normalized"` // by log-likelihood per byte of the answer
+	Accuracy          float64 `json:"accuracy"`
+	Low               float64 `json:"low"` // 95 % Wilson interval of Accuracy
+	High              float64 `json:"high"`
+	BytesHeld         int64   `json:"bytes_held"`
+	Template          string  `json:"template"` // how a question was put
+	Complete          bool    `json:"complete"`
+}
