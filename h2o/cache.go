@@ -75,8 +75,8 @@ func NewCache(e *runtime.Engine, a *runtime.Arena, g Geometry, p *Plan, seqs, ro
 	}
 	n := int64(c.slice * heads)
 	c.table = a.Tensor("table.heads", int64(entries)*headBytes)
-	c.moves = a.Tensor("table.moves", int64(seqs*kvHeads*p.Chunk)*8)
-	c.log = a.Tensor("table.log", int64(entries*p.Chunk)*8)
+	c.moves = a.Tensor("table.moves", int64(seqs*kvHeads*p.Added)*8)
+	c.log = a.Tensor("table.log", int64(entries*p.Added)*8)
 	c.q = a.Tensor("scratch.q", int64(rows*heads)*pad*4)
 	c.e = a.Tensor("scratch.e", n*int64(c.stride)*4)
 	c.peaks = a.Tensor("scratch.peaks", n*int64(c.splits)*8)
@@ -92,9 +92,10 @@ func (c *Cache) Reset() error {
 	for layer, l := range c.geometry.Layers {
 		for i := range c.seqs * l.KV {
 			entry := image[(c.first[layer]+i)*headBytes:]
-			words := [12]uint32{
-				uint32(i * p.Capacity), uint32(p.Capacity), uint32(p.Budget), 0,
-				uint32(p.Recent), uint32(p.Sinks), uint32(p.Policy.Birth) | uint32(p.Policy.Update)<<8, 0,
+			words := [16]uint32{
+				0: uint32(i * p.Capacity), uint32(p.Capacity), uint32(p.Budget), 0,
+				4: uint32(p.Recent), uint32(p.Sinks), p.Policy.word(), 0,
+				13: math.Float32bits(p.Policy.Decay), p.Policy.Seed, uint32(p.Policy.Every - 1),
 			}
 			for s, span := range p.Pinned {
 				words[8+2*s], words[9+2*s] = uint32(span.Begin), uint32(span.End)
@@ -154,16 +155,16 @@ func (c *Cache) Append(p *runtime.Program, step *runtime.Tensor, layer, rows int
 			variant, heads.Query, n, 1)
 		if c.Plan.Policy.Update != UpdateNone {
 			p.Dispatch(shaders.Score{Lanes: lanes, Split: uint32(t.Split()), KvHeads: uint32(heads.KV), Group: uint32(group),
-				Head: first, Row: uint32(row), Rows: uint32(n), Stride: uint32(c.stride), Splits: uint32(c.splits),
+				Head: first, Layer: uint32(layer), Row: uint32(row), Rows: uint32(n), Stride: uint32(c.stride), Splits: uint32(c.splits),
 				Step: step.Range, Table: c.table.Range, E: c.e.Range, Shares: c.shares.Range, Slots: c.slots[layer].Range, SlotsOut: c.slots[layer].Range},
 				variant, c.splits, heads.KV, c.seqs)
 		}
 	}
-	p.Dispatch(shaders.Evict{Lanes: lanes, KvHeads: uint32(heads.KV), Added: uint32(c.Plan.Chunk), Head: first,
+	p.Dispatch(shaders.Evict{Lanes: lanes, KvHeads: uint32(heads.KV), Added: uint32(c.Plan.Added), Head: first,
 		Step: step.Range, Table: c.table.Range, Slots: c.slots[layer].Range, TableOut: c.table.Range, Moves: c.moves.Range, Log: c.log.Range},
 		variant, heads.KV, c.seqs, 1)
 	if c.Plan.Evicts() {
-		p.Dispatch(shaders.Compact{Lanes: lanes, KvHeads: uint32(heads.KV), Added: uint32(c.Plan.Chunk), HeadPad: uint32(pad), Head: first,
+		p.Dispatch(shaders.Compact{Lanes: lanes, KvHeads: uint32(heads.KV), Added: uint32(c.Plan.Added), HeadPad: uint32(pad), Head: first,
 			Step: step.Range, Table: c.table.Range, Moves: c.moves.Range, K: c.k[layer].Range, V: c.v[layer].Range, Slots: c.slots[layer].Range},
 			variant, heads.KV, c.seqs, 1)
 	}

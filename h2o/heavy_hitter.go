@@ -4,10 +4,10 @@ package h2o
 // group of a[t, j], beside a window of recent ones. The order is the published code's "real drop": the token that leaves
 // the window competes at once with the heavy hitters.
 var heavyHitter = &Policy{
-	Name:    "h2o",
-	Summary: "heavy hitters by accumulated attention, and a recent window",
-	Source:  "Zhang et al., H2O: Heavy-Hitter Oracle, arXiv 2306.14048",
-	Update:  UpdateAdd,
-	Evicts:  true,
-	Recent:  true,
+	Name:       "h2o",
+	Summary:    "heavy hitters by accumulated attention, and a recent window",
+	Source:     "Zhang et al., H2O: Heavy-Hitter Oracle, arXiv 2306.14048",
+	Evicts:     true,
+	Rule:       Rule{Update: UpdateAdd, Decay: 1, Window: true, Every: 1},
+	Parameters: []*Parameter{scoreOption, reduceOption, decayOption, normOption, admitOption, graceOption, everyOption},
 }

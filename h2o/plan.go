@@ -56,7 +56,7 @@ type Settings struct {
 	Pinned      []Span  // positions never evicted, at most two spans
 	Type        string  // of K and V: f16 or f32
 	Positions   string  // "auto" or "original"
-	Chunk       int     // most rows between two evictions
+	Chunk       int     // most rows of a prompt between two evictions
 }
 
 // Plan is what settings come to for a model and a context.
@@ -65,9 +65,10 @@ type Plan struct {
 	Policy   *Policy
 	Context  int   // tokens that a percentage is of
 	Length   int   // tokens that will be processed, at most
-	Chunk    int   // most rows between two evictions
+	Chunk    int   // most rows of a prompt between two evictions
+	Added    int   // most tokens added between two evictions: a chunk behind decode steps that have not evicted yet
 	Budget   int   // slots per KV head after eviction
-	Capacity int   // slots per KV head allocated: min(Budget + Chunk, Context)
+	Capacity int   // slots per KV head allocated: min(Budget + Added, Context)
 	Recent   int   // last positions never evicted
 	Sinks    int   // first positions never evicted
 	Bytes    int64 // K and V of all layers
@@ -106,11 +107,14 @@ func NewPlan(s Settings, g Geometry, context, length, prompt int) (*Plan, error)
 	perSlot := int64(g.KVHeads()) * g.SlotBytes(s.Type)
 	p.Budget, p.Capacity = context, context
 	if policy.Evicts {
-		if p.Budget, p.Capacity, err = s.Budget.Fit(context, p.Chunk, perSlot); err != nil {
+		if p.Added = p.Chunk + policy.Every - 1; policy.Every == 0 {
+			p.Added = p.Chunk + length - prompt
+		}
+		if p.Budget, p.Capacity, err = s.Budget.Fit(context, p.Added, perSlot); err != nil {
 			return nil, err
 		}
-		if p.Capacity == context && length > context { // the budget leaves less than a chunk below the context
-			p.Capacity = min(p.Budget+p.Chunk, length)
+		if p.Capacity == context && length > context { // the budget leaves less than what is added below the context
+			p.Capacity = min(p.Budget+p.Added, length)
 		}
 	}
 	p.Bytes, p.Full = perSlot*int64(p.Capacity), perSlot*int64(max(context, length))
@@ -147,8 +151,9 @@ func (p *Plan) protect() error {
 	case held > p.Budget:
 		return fmt.Errorf("h2o: budget of %d slots per KV head is less than the %d sinks and pinned tokens; raise --budget or pin less", p.Budget, held)
 	}
-	if p.Policy.Recent {
-		p.Recent = min(int(float64(p.Budget)*p.RecentRatio), p.Budget-held)
+	if p.Policy.Window {
+		p.Recent = int(float64(p.Budget) * p.RecentRatio)
 	}
+	p.Recent = min(max(p.Recent, p.Policy.Last), p.Budget-held)
 	return nil
 }

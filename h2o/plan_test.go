@@ -88,7 +88,7 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 	for want, change := range map[string]func(*Settings){
 		"unknown policy":         func(s *Settings) { s.Policy.Name = "h20" },
 		"did you mean \"h2o\"":   func(s *Settings) { s.Policy.Name = "h20" },
-		"has no option":          func(s *Settings) { s.Policy.Options = []Option{{"score", "guide"}} },
+		"has no option":          func(s *Settings) { s.Policy.Options = []Option{{"scores", "guide"}} },
 		"KV type":                func(s *Settings) { s.Type = "q3" },
 		"positions":              func(s *Settings) { s.Positions = "cache" },
 		"chunk of 0":             func(s *Settings) { s.Chunk = 0 },

@@ -6,8 +6,9 @@
 // attention reads exactly the live slots, whatever the capacity. (Leaving holes and reusing them would save that move,
 // but after a prompt in chunks of C a decode step would have to read B + C slots to find B.)
 //
-// A policy is a row of data: the score a token is born with, how attention changes it, and what is protected. When a
-// step leaves more than B slots live, the eligible ones of lowest score are freed; of equal scores, the older position.
+// A policy is a row of data, its rule: the score a token is born with, how attention changes it, and what is protected.
+// When a step leaves more than B slots live, the eligible ones of lowest score are freed; of equal scores, the older
+// position.
 package h2o
 
 import (
@@ -22,6 +23,7 @@ type Birth uint32
 const (
 	BirthZero     Birth = 0
 	BirthPosition Birth = 1 // the token's position: lowest score = oldest
+	BirthLowBit   Birth = 2 // the lowest set bit of the position; 2^40 for position 0
 )
 
 // Update is what attention does to scores; the values are include/heads.glsl's.
@@ -30,22 +32,49 @@ type Update uint32
 const (
 	UpdateNone Update = 0
 	UpdateAdd  Update = 1 // the probability that the step's queries gave the slot is added
+	UpdateLast Update = 2 // the probability that the step's last query gave the slot replaces it
+	UpdateHash Update = 3 // a fresh pseudo-random number replaces it
 )
 
-// Policy says who loses their slot.
+// Reduction makes one probability of those that the query heads of a group give; the values are include/heads.glsl's.
+type Reduction uint32
+
+const (
+	ReduceSum  Reduction = 0
+	ReduceMean Reduction = 1
+	ReduceMax  Reduction = 2
+)
+
+// Rule says who loses their slot, as data that the kernels read.
+type Rule struct {
+	Birth    Birth
+	Update   Update
+	Reduce   Reduction
+	Layer    bool    // one score for all heads of the layer, over all its query heads
+	Selfless bool    // what a token's own query gives it does not count
+	Lifetime bool    // the score is the mean over the queries that saw the token
+	Admit    bool    // a token that leaves the recent window in a step goes only when no other may
+	Decay    float32 // of the old score, per query; 1 = none
+	Seed     uint32  // of hashes
+
+	Window bool // protects the last floor(budget * recent ratio) positions
+	Last   int  // last positions that are protected at least
+	Sinks  int  // first positions that are protected unless the user says otherwise
+	Every  int  // decode steps between two evictions; 0 = decode evicts nothing
+}
+
+// Policy is a published idea, with the options that change its rule.
 type Policy struct {
 	Name    string
 	Summary string // one line for help texts
 	Source  string // where it was published
-	Birth   Birth
-	Update  Update
-	Evicts  bool // keeps to the budget; false: every token stays
-	Recent  bool // protects the last floor(budget * recent ratio) positions
-	Sinks   int  // first positions that are protected unless the user says otherwise
+	Evicts  bool   // keeps to the budget; false: every token stays
+	Rule
+	Parameters []*Parameter
 }
 
 // Policies are all policies, in the order in which help and plans list them.
-var Policies = []*Policy{full, heavyHitter, window, streaming}
+var Policies = []*Policy{full, heavyHitter, window, streaming, random, strided, tova}
 
 // Names lists the policies' names.
 func Names() []string {
@@ -56,7 +85,7 @@ func Names() []string {
 	return names
 }
 
-// Find returns the policy that a specification names. No policy takes options yet: one that is given is an error.
+// Find returns the policy that a specification names, its rule changed by the options given.
 func Find(s Spec) (*Policy, error) {
 	i := slices.IndexFunc(Policies, func(p *Policy) bool { return p.Name == s.Name })
 	if i < 0 {
@@ -66,8 +95,44 @@ func Find(s Spec) (*Policy, error) {
 		}
 		return nil, fmt.Errorf("h2o: unknown policy %q, want one of %s%s", s.Name, strings.Join(Names(), ", "), hint)
 	}
-	if len(s.Options) > 0 {
-		return nil, fmt.Errorf("h2o: policy %q has no option %q", s.Name, s.Options[0].Key)
+	p := *Policies[i]
+	for _, given := range s.Options {
+		o, err := p.option(given.Key)
+		if err != nil {
+			return nil, err
+		}
+		if err := o.set(&p.Rule, given.Value); err != nil {
+			return nil, fmt.Errorf("h2o: policy %q: option %s=%s: want %s", s.Name, given.Key, given.Value, o.Values)
+		}
 	}
-	return Policies[i], nil
+	return &p, p.check()
+}
+
+func (p *Policy) option(key string) (*Parameter, error) {
+	var keys []string
+	for _, o := range p.Parameters {
+		if o.Key == key {
+			return o, nil
+		}
+		keys = append(keys, o.Key)
+	}
+	switch near := Nearest(key, keys); {
+	case len(keys) == 0:
+		return nil, fmt.Errorf("h2o: policy %q has no option %q; it takes none", p.Name, key)
+	case near != "":
+		return nil, fmt.Errorf("h2o: policy %q has no option %q, want one of %s; did you mean %q?", p.Name, key, strings.Join(keys, ", "), near)
+	default:
+		return nil, fmt.Errorf("h2o: policy %q has no option %q, want one of %s", p.Name, key, strings.Join(keys, ", "))
+	}
+}
+
+// word packs the rule for the table: include/heads.glsl.
+func (r Rule) word() uint32 {
+	w := uint32(r.Birth) | uint32(r.Update)<<4 | uint32(r.Reduce)<<8
+	for i, set := range []bool{r.Layer, r.Selfless, r.Lifetime, r.Admit} {
+		if set {
+			w |= 1 << (16 + i)
+		}
+	}
+	return w
 }

@@ -109,7 +109,7 @@ func (c *Cache) Evicted(seq, seen int) ([]Eviction, error) {
 		for kv := range l.KV {
 			last := int(c.entry(table, layer, seq, kv)(12))
 			victims := make([]logged, last)
-			at := c.index(layer, seq, kv) * c.Plan.Chunk * TableBytes
+			at := c.index(layer, seq, kv) * c.Plan.Added * TableBytes
 			for i := range victims {
 				victims[i] = readLogged(log[at+i*TableBytes:])
 			}

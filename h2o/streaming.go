@@ -3,10 +3,10 @@ package h2o
 // streaming keeps the first tokens, which soak up attention, and the most recent ones. Keys keep the rotation of their
 // original position; the paper renumbers positions inside the cache.
 var streaming = &Policy{
-	Name:    "streaming",
-	Summary: "attention sinks and the most recent tokens",
-	Source:  "Xiao et al., StreamingLLM, arXiv 2309.17453",
-	Birth:   BirthPosition,
-	Evicts:  true,
-	Sinks:   4,
+	Name:       "streaming",
+	Summary:    "attention sinks and the most recent tokens",
+	Source:     "Xiao et al., StreamingLLM, arXiv 2309.17453",
+	Evicts:     true,
+	Rule:       Rule{Birth: BirthPosition, Decay: 1, Sinks: 4, Every: 1},
+	Parameters: []*Parameter{everyOption},
 }

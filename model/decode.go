@@ -67,7 +67,7 @@ func (s *Session) stepwise(ctx context.Context, g Generation, token int32, sampl
 		if err := s.check([]int32{token}); err != nil {
 			return "", err
 		}
-		if err := s.process([]runtime.Row{{Token: token, Pos: int32(len(s.Tokens))}}, true); err != nil {
+		if err := s.process([]runtime.Row{{Token: token, Pos: int32(len(s.Tokens))}}, true, false); err != nil {
 			return "", err
 		}
 		s.Tokens = append(s.Tokens, token)
@@ -108,7 +108,7 @@ func (s *Session) replay(ctx context.Context, g Generation, token int32) (reason
 	if err != nil {
 		return "", err
 	}
-	if err := s.control.Write([]runtime.Row{{Token: token, Pos: int32(len(s.Tokens))}}, []int{0}); err != nil {
+	if err := s.control.Write([]runtime.Row{{Token: token, Pos: int32(len(s.Tokens))}}, []int{0}, false); err != nil {
 		return "", err
 	}
 	s.lastRow = 0

@@ -143,7 +143,7 @@ func (s *Session) programs() []*runtime.Program {
 // warm runs every program on a step without rows, so that drivers that compile at the first launch have done so, and
 // leaves the session empty.
 func (s *Session) warm() error {
-	if err := s.control.Write(nil, nil); err != nil {
+	if err := s.control.Write(nil, nil, false); err != nil {
 		return err
 	}
 	if err := s.run(s.programs()...); err != nil {
@@ -269,7 +269,7 @@ func (s *Session) Prompt(ctx context.Context, tokens []int32, o Observer, progre
 			rows[i] = runtime.Row{Token: tokens[done+i], Pos: int32(len(s.Tokens) + i)}
 		}
 		last := done+n == len(tokens)
-		if err := s.process(rows, last && !o.Logits); err != nil {
+		if err := s.process(rows, last && !o.Logits, s.chunk > 1 || last || s.cache.Plan.Policy.Every == 0); err != nil {
 			return err
 		}
 		s.Tokens = append(s.Tokens, tokens[done:done+n]...)
@@ -293,8 +293,10 @@ func (s *Session) Prompt(ctx context.Context, tokens []int32, o Observer, progre
 	return nil
 }
 
-// process runs one step over rows and waits for it; wantLast also computes the logits of the last row.
-func (s *Session) process(rows []runtime.Row, wantLast bool) error {
+// process runs one step over rows and waits for it; wantLast also computes the logits of the last row, and settle evicts
+// to the budget even where the policy would wait. Chunks of a prompt settle; in chunks of one token, which stand for
+// decoding, only the last does, unless decoding evicts nothing.
+func (s *Session) process(rows []runtime.Row, wantLast, settle bool) error {
 	bucket := s.chunk
 	if len(rows) == 1 {
 		bucket = 1
@@ -303,7 +305,7 @@ func (s *Session) process(rows []runtime.Row, wantLast bool) error {
 	if err != nil {
 		return err
 	}
-	if err := s.control.Write(rows, []int{len(rows) - 1}); err != nil {
+	if err := s.control.Write(rows, []int{len(rows) - 1}, settle); err != nil {
 		return err
 	}
 	programs := []*runtime.Program{body}
@@ -357,7 +359,7 @@ func (s *Session) logitsOf(rows []runtime.Row) ([]float32, error) {
 		for i := range outs {
 			outs[i] = first + i
 		}
-		if err := s.control.Write(rows, outs); err != nil {
+		if err := s.control.Write(rows, outs, false); err != nil {
 			return nil, err
 		}
 		if err := s.run(s.headAll); err != nil {

@@ -2,13 +2,45 @@ package ref
 
 import "github.com/x448/float16"
 
-// Birth is the score of a new token, Update what attention does to scores: include/heads.glsl.
+// Rule is what a policy does with scores.
+type Rule struct {
+	Birth, Update, Reduce            int
+	Layer, Selfless, Lifetime, Admit bool
+	Decay                            float32
+	Seed                             uint32
+}
+
+// Birth is the score of a new token, Update what attention does to scores, Reduce how the query heads of a group are
+// taken together: include/heads.glsl.
 const (
 	BirthZero     = 0
 	BirthPosition = 1
+	BirthLowBit   = 2
 	UpdateNone    = 0
 	UpdateAdd     = 1
+	UpdateLast    = 2
+	UpdateHash    = 3
+	ReduceSum     = 0
+	ReduceMean    = 1
+	ReduceMax     = 2
 )
+
+// Born is the score of a new token.
+func (r Rule) Born(pos int) float32 {
+	switch {
+	case r.Birth == BirthPosition:
+		return float32(pos)
+	case r.Birth == BirthLowBit && pos == 0:
+		return 1 << 40
+	case r.Birth == BirthLowBit:
+		low := 1
+		for pos%(2*low) == 0 {
+			low *= 2
+		}
+		return float32(low)
+	}
+	return 0
+}
 
 // Head is an entry of the cache's table: one KV head of one sequence in one layer.
 type Head struct {
@@ -16,9 +48,10 @@ type Head struct {
 	Budget           int // slots that an eviction leaves
 	Live             int // slots that hold tokens: the first ones
 	Recent, Sinks    int // last and first positions that are protected
-	Birth, Update    int
-	Evicted, Last    int     // tokens evicted so far; in the last step
-	Pinned           [2]Span // protected positions
+	Rule
+	Slack         int     // slots above the budget that do not start an eviction yet
+	Evicted, Last int     // tokens evicted so far; in the last step
+	Pinned        [2]Span // protected positions
 }
 
 // Span is positions from Begin up to, not including, End.

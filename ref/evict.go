@@ -2,6 +2,7 @@ package ref
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -9,19 +10,29 @@ import (
 type Move struct{ From, To int }
 
 // Evict counts added tokens, of which the last has position last, as live and chooses who goes so that the budget is
-// kept: the eligible slots of lowest score, of equal scores the older position. Victims are by ascending slot. Survivors
-// that would lie behind the live slots move into the victims' slots, in order.
-func (h *Head) Evict(pool *Pool, added, last int) (victims []int, moves []Move) {
+// kept: the eligible slots of lowest score, of equal scores the older position; with Admit those that leave the recent
+// window in this step come last. Up to Slack slots above the budget wait, unless the step settles. Victims are by
+// ascending slot. Survivors that would lie behind the live slots move into the victims' slots, in order.
+func (h *Head) Evict(pool *Pool, added, last int, settle bool) (victims []int, moves []Move) {
 	slots := pool.Slots[h.Offset:]
 	live := h.Live + added
 	excess := max(0, live-h.Budget)
+	if excess <= h.Slack && !settle {
+		excess = 0
+	}
 	for i := range live {
 		if h.eligible(slots[i].Pos, last) {
 			victims = append(victims, i)
 		}
 	}
+	score := func(i int) float64 {
+		if h.Admit && slots[i].Pos > last-added-h.Recent {
+			return math.Inf(1)
+		}
+		return float64(slots[i].Score)
+	}
 	slices.SortFunc(victims, func(a, b int) int {
-		return cmp.Or(cmp.Compare(slots[a].Score, slots[b].Score), cmp.Compare(slots[a].Pos, slots[b].Pos))
+		return cmp.Or(cmp.Compare(score(a), score(b)), cmp.Compare(slots[a].Pos, slots[b].Pos))
 	})
 	victims = victims[:excess]
 	slices.Sort(victims)

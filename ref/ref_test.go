@@ -64,7 +64,7 @@ func TestRopeCacheTurnsPairsAndFillsSlots(t *testing.T) {
 		r := RopeCache{QHeads: 1, KVHeads: 1, Dim: 5, Pad: 6, RopeDim: 4, Halves: halves, Scale: 2, Turns: quarter}
 		pool := &Pool{Type: "f16", Pad: 6, K: make([]float64, 18), V: make([]float64, 18), Slots: make([]Slot, 3)}
 		x := []float32{1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 1, 1, 1, 1, 1e6}
-		q := r.Append([]Row{{Pos: 1}}, x, []Head{{Offset: 1, Live: 1, Birth: BirthPosition}}, pool)
+		q := r.Append([]Row{{Pos: 1}}, x, []Head{{Offset: 1, Live: 1, Rule: Rule{Birth: BirthPosition}}}, pool)
 		for i := range want {
 			if q[i] != want[i] || pool.key(2)[i] != want[i]/2 {
 				t.Errorf("halves %t: q %v, k %v, want %v and half of it", halves, q, pool.key(2), want)
@@ -80,7 +80,7 @@ func TestRopeCacheTurnsPairsAndFillsSlots(t *testing.T) {
 func TestAttendIsSoftmaxOverWhatTheQuerySees(t *testing.T) {
 	ln3 := math.Log(3)
 	p := &Pool{Pad: 1, K: []float64{ln3, 0, 9, 0}, V: []float64{4, 8, 100, 16}, Slots: []Slot{{0, 0.5}, {1, 0}, {7, 0}, {3, 0}}}
-	h := Head{Update: UpdateAdd}
+	h := Head{Rule: Rule{Update: UpdateAdd, Decay: 1}}
 	a := p.Attend(h, 4, []float32{1}, 3, 2) // the third slot is of a later position
 	for _, c := range []struct {
 		name      string
@@ -88,7 +88,7 @@ func TestAttendIsSoftmaxOverWhatTheQuerySees(t *testing.T) {
 	}{
 		{"P", a.P, []float64{0.6, 0.2, 0, 0.2}}, {"Y", a.Y, []float64{7.2}}, {"E", a.E, []float64{1, 1. / 3, 0, 1}}, {"Peak", a.Peak, []float64{ln3, 0}},
 		{"Sum", a.Sum, []float64{4. / 3, 1}}, {"F", a.F, []float64{0.6, 0.2}}, {"O", slices.Concat(a.O...), []float64{4 + 8./3, 16}},
-		{"scores", p.Score(h, 4, [][]float64{a.P, a.P}), []float64{1.7, 0.4, 0, 0.4}}, {"other scores", p.Score(Head{}, 2, [][]float64{a.P}), []float64{0.5, 0}},
+		{"scores", p.Score(h, 4, 0, []ScoreQuery{{3, [][]float64{a.P, a.P}}}), []float64{1.7, 0.4, 0, 0.4}}, {"other scores", p.Score(Head{}, 2, 0, []ScoreQuery{{3, [][]float64{a.P}}}), []float64{0.5, 0}},
 		{"nothing seen", p.Attend(Head{Offset: 1}, 3, []float32{1}, 1, 1).Peak, []float64{0, Never, Never}},
 	} {
 		if !near(c.got, c.want) {
@@ -113,15 +113,73 @@ func TestEvictTakesTheLowestAndOfEqualsTheOlder(t *testing.T) {
 		{"pinned", Head{Budget: 3, Pinned: [2]Span{{0, 2}, {3, 4}}}, pool(Slot{0, 0}, Slot{1, 0}, Slot{2, 9}, Slot{3, 0}), []int{2}, []Move{{3, 2}}},
 		{"window", Head{Budget: 3, Recent: 3}, pool(Slot{0, 9}, Slot{1, 0}, Slot{2, 0}, Slot{3, 0}), []int{0}, []Move{{3, 0}}},
 		{"room", Head{Budget: 4}, ties, nil, nil},
+		{"slack", Head{Budget: 2, Slack: 2}, ties, nil, nil},
+		{"too little slack", Head{Budget: 2, Slack: 1}, ties, []int{2, 3}, nil},
+		{"admitted", Head{Budget: 3, Recent: 1, Rule: Rule{Admit: true}}, pool(Slot{0, 9}, Slot{34, 1}, Slot{35, 0}, Slot{36, 0}), []int{0}, []Move{{3, 0}}},
+		{"only admitted ones", Head{Budget: 3, Recent: 1, Rule: Rule{Admit: true}}, pool(Slot{0, 5}, Slot{1, 0}, Slot{2, 0}, Slot{3, 0}), []int{0}, []Move{{3, 0}}},
 	} {
-		last := 3
-		if c.pool == ties {
-			last = 36
+		last := 0
+		for _, s := range c.pool.Slots {
+			last = max(last, s.Pos)
 		}
-		victims, moves := c.h.Evict(c.pool, 4, last)
+		victims, moves := c.h.Evict(c.pool, 4, last, false)
 		if !slices.Equal(victims, c.victims) || !slices.Equal(moves, c.moves) || c.h.Live != 4-len(victims) || c.h.Last != len(victims) || c.h.Evicted != len(victims) {
 			t.Errorf("%s: victims %v, moves %v, head %+v, want %v and %v", c.name, victims, moves, c.h, c.victims, c.moves)
 		}
+	}
+}
+
+// The examples of the policies' definition.
+func TestScoresFollowTheRule(t *testing.T) {
+	add := Rule{Update: UpdateAdd, Decay: 1}
+	for _, c := range []struct {
+		name  string
+		rule  func(r *Rule)
+		slots []Slot
+		rows  []ScoreQuery
+		want  []float64
+	}{
+		{"accumulate", func(*Rule) {}, []Slot{{0, 1.5}, {1, -0.8}, {2, 4.1}, {3, 7.7}, {4, 0}}, []ScoreQuery{{4, [][]float64{{-7.4, 2.6, 8.9, -0.1, 3.5}}}}, []float64{-5.9, 1.8, 13.0, 7.6, 3.5}},
+		{"sum", func(*Rule) {}, []Slot{{0, 0}, {1, 0}}, []ScoreQuery{{1, [][]float64{{1, 2}, {3, 6}}}}, []float64{4, 8}},
+		{"mean", func(r *Rule) { r.Reduce = ReduceMean }, []Slot{{0, 0}, {1, 0}}, []ScoreQuery{{1, [][]float64{{1, 2}, {3, 6}}}}, []float64{2, 4}},
+		{"max", func(r *Rule) { r.Reduce = ReduceMax }, []Slot{{0, 0}, {1, 0}}, []ScoreQuery{{1, [][]float64{{1, 2}, {3, 6}}}}, []float64{3, 6}},
+		{"decay", func(r *Rule) { r.Decay = 0.5 }, []Slot{{0, 1}, {1, 1}, {2, 1}, {3, 1}}, []ScoreQuery{{3, [][]float64{{0, 1, 2, 3}}}}, []float64{.5, 1.5, 2.5, 3.5}},
+		{"decay in a chunk", func(r *Rule) { r.Decay = 0.5 }, []Slot{{0, 8}}, []ScoreQuery{{1, [][]float64{{1}}}, {2, [][]float64{{3}}}}, []float64{2 + 0.5 + 3}},
+		{"lifetime", func(r *Rule) { r.Lifetime = true }, []Slot{{0, 2}, {3, 0}}, []ScoreQuery{{3, [][]float64{{6, 5}}}}, []float64{3, 5}},
+		{"selfless", func(r *Rule) { r.Selfless = true }, []Slot{{0, 1}, {1, 0}}, []ScoreQuery{{1, [][]float64{{1, 5}}}}, []float64{2, 0}},
+		{"last", func(r *Rule) { r.Update = UpdateLast }, []Slot{{0, 9}}, []ScoreQuery{{1, [][]float64{{1}}}, {2, [][]float64{{3}, {4}}}}, []float64{7}},
+		{"none", func(r *Rule) { r.Update = UpdateNone }, []Slot{{0, 9}}, []ScoreQuery{{1, [][]float64{{1}}}}, []float64{9}},
+	} {
+		h := Head{Rule: add}
+		c.rule(&h.Rule)
+		pool := &Pool{Slots: c.slots}
+		for i, got := range pool.Score(h, len(c.slots), 0, c.rows) {
+			if math.Abs(got-c.want[i]) > 1e-6 {
+				t.Errorf("%s: slot %d has %g, want %g", c.name, i, got, c.want[i])
+			}
+		}
+	}
+	low := Rule{Birth: BirthLowBit}
+	for pos, want := range []float32{1 << 40, 1, 2, 1, 4, 1, 2, 1, 8} {
+		if low.Born(pos) != want {
+			t.Errorf("position %d is born with %g, want %g", pos, low.Born(pos), want)
+		}
+	}
+}
+
+// Numbers of one step are all different and spread over [0, 1); other steps, heads and seeds give others.
+func TestHashesAreSpread(t *testing.T) {
+	seen, sum := map[float64]bool{}, 0.0
+	for pos := range 1000 {
+		h := Hash(1, 1000, 3, pos)
+		seen[h] = true
+		sum += h
+	}
+	if len(seen) < 999 || math.Abs(sum/1000-0.5) > 0.04 {
+		t.Errorf("%d different numbers of mean %g", len(seen), sum/1000)
+	}
+	if a := Hash(1, 9, 3, 5); a == Hash(2, 9, 3, 5) || a == Hash(1, 8, 3, 5) || a == Hash(1, 9, 2, 5) || a == Hash(1, 9, 3, 4) {
+		t.Error("an argument makes no difference")
 	}
 }
 

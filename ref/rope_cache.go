@@ -29,10 +29,7 @@ func (r *RopeCache) Append(rows []Row, x []float32, heads []Head, pool *Pool) (q
 			slot := h.Offset + h.Live + i - first
 			pool.hold(pool.key(slot), r.rotated(head(r.QHeads+n), row.Pos))
 			pool.hold(pool.value(slot), head(r.QHeads+r.KVHeads+n))
-			pool.Slots[slot] = Slot{Pos: row.Pos}
-			if h.Birth == BirthPosition {
-				pool.Slots[slot].Score = float32(row.Pos)
-			}
+			pool.Slots[slot] = Slot{Pos: row.Pos, Score: h.Born(row.Pos)}
 		}
 	}
 	return q

@@ -40,9 +40,9 @@ func (s *Step) put(quad, word int, v uint32) {
 	binary.LittleEndian.PutUint32(s.image[16*quad+4*word:], v)
 }
 
-// Write sets the rows of the next step and which of them have their logits wanted. Rows of a sequence lie together.
-// The device must not be running a step.
-func (s *Step) Write(rows []Row, outs []int) error {
+// Write sets the rows of the next step and which of them have their logits wanted. Rows of a sequence lie together. A step
+// that settles leaves no sequence above its budget. The device must not be running a step.
+func (s *Step) Write(rows []Row, outs []int, settle bool) error {
 	if len(rows) > StepRows || len(outs) > StepRows {
 		return fmt.Errorf("runtime: a step of %d rows, %d at most", max(len(rows), len(outs)), StepRows)
 	}
@@ -64,6 +64,9 @@ func (s *Step) Write(rows []Row, outs []int) error {
 			return fmt.Errorf("runtime: row %d: the rows of sequence %d do not lie together", i, r.Seq)
 		}
 		binary.LittleEndian.PutUint32(seq[4:], count+1)
+		if settle {
+			binary.LittleEndian.PutUint32(seq[8:], 1)
+		}
 	}
 	for i, o := range outs {
 		s.put(stepOut+i/4, i%4, uint32(o))

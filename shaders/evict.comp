@@ -5,9 +5,10 @@
 #include "include/step.glsl"
 #include "include/heads.glsl"
 #include "reduce.glsl"
+#include "include/victims.glsl"
 // Counts this step's tokens as live and, above the budget, chooses the victims: the eligible slots of lowest score, of
 // equal scores the older position. One victim (decode) is a parallel argmin; several (a chunk) are found by fixing the
-// n-th lowest (score, position) bit by bit, which needs no sorting and no atomics. Survivors behind the budget are to
+// n-th lowest (score, position) digit by digit, which needs no sorting and no atomics. Survivors behind the budget are to
 // move into the victims' slots, in order, so that the live slots stay the first ones; compact.comp carries that out.
 // Grid: x over KV heads, y over sequences. Twin: ref/evict.go
 layout(local_size_x_id = 0) in;
@@ -16,47 +17,9 @@ layout(constant_id = 2) const uint ADDED = 1;      // most tokens added between 
 layout(push_constant) uniform Push {
     uint head; // first entry of the layer in Table
 } push;
-IN_UVEC2(2, Slots)                                              // (slots) position, score
 layout(binding = 3) writeonly buffer TableOut { uint table[]; }; // Table: live, evicted and evicted-last are written
 layout(binding = 4) writeonly buffer Moves { uint moves[]; };    // (sequences, KV_HEADS, ADDED, 2) from, to: slots of the head; from 0xffffffff ends the list
 layout(binding = 5) writeonly buffer Log { uvec2 victims_log[]; };      // (entries of Table, ADDED) position, score of the victims by ascending slot
-
-const uint NONE = 0xFFFFFFFFu;
-
-Head h;
-uint tokens_end; // positions seen by the sequence
-
-// Scores as unsigned integers of the same order.
-uint key(uint score) { return (score & 0x80000000u) != 0 ? ~score : score | 0x80000000u; }
-
-bool eligible(uint pos) {
-    return pos + h.recent < tokens_end && pos >= h.sinks && !(pos >= h.pinned.x && pos < h.pinned.y) && !(pos >= h.pinned.z && pos < h.pinned.w);
-}
-
-// The need-th lowest (need >= 1) of the eligible keys, or of the eligible positions whose key is `tie`. need becomes
-// the rank among those equal to the result.
-uint nth(inout uint need, uint live, bool by_pos, uint tie) {
-    uint found = 0;
-    for (int bit = 31; bit >= 0; bit--) {
-        uint count = 0;
-        // Eight slots an iteration: lavapipe ends an invocation's loops after 65,535 iterations, nested ones together.
-        for (uint base = gl_LocalInvocationID.x; base < live; base += 8 * gl_WorkGroupSize.x) {
-            [[unroll]] for (uint n = 0; n < 8; n++) {
-                uint i = base + n * gl_WorkGroupSize.x;
-                uvec2 slot = LOAD2(Slots, h.offset + min(i, live - 1));
-                uint value = by_pos ? slot.x : key(slot.y);
-                bool counts = i < live && eligible(slot.x) && (!by_pos || key(slot.y) == tie);
-                if (counts && value >> bit == found >> bit) count++;
-            }
-        }
-        count = reduce_add(count);
-        if (count < need) {
-            need -= count;
-            found |= 1u << bit;
-        }
-    }
-    return found;
-}
 
 void main() {
     if (step_done()) return;
@@ -64,7 +27,7 @@ void main() {
     uint entry = push.head + seq * KV_HEADS + kv, moves0 = (seq * KV_HEADS + kv) * ADDED * 2, log0 = entry * ADDED;
     uvec4 s = step_seq(seq);
     h = load_head(entry);
-    uint live = h.live + s.y, excess = live > h.budget ? live - h.budget : 0, keep = live - excess;
+    uint live = h.live + s.y, excess = excess_of(live, s.z != 0), keep = live - excess;
     reads_before_writes();
     if (lane == 0) {
         table[entry * HEAD_QUADS * 4 + 3] = keep;
@@ -74,12 +37,13 @@ void main() {
     }
     if (excess == 0) return;
     tokens_end = step_row(s.x + s.y - 1).z + 1;
+    tokens_from = tokens_end - s.y;
 
     if (excess == 1) { // argmin
         uint low = NONE, pos = NONE, slot = NONE;
         for (uint i = lane; i < live; i += lanes) {
             uvec2 c = LOAD2(Slots, h.offset + i);
-            uint k = key(c.y);
+            uint k = key(c);
             if (eligible(c.x) && (k < low || (k == low && c.x < pos))) {
                 low = k;
                 pos = c.x;
@@ -101,8 +65,7 @@ void main() {
     for (int pass = 0; pass < 2; pass++) {
         for (uint i = begin; i < end; i++) {
             uvec2 c = LOAD2(Slots, h.offset + i);
-            uint k = key(c.y);
-            bool victim = eligible(c.x) && (k < tie || (k == tie && c.x <= last));
+            bool victim = goes(c, tie, last);
             if (pass == 1) {
                 if (victim) victims_log[log0 + victims] = c;
                 if (victim && i < keep) moves[moves0 + holes * 2 + 1] = i;

@@ -294,7 +294,7 @@ func (k Embed) Call(v Variant) (Call, error) {
 //
 // Counts this step's tokens as live and, above the budget, chooses the victims: the eligible slots of lowest score, of
 // equal scores the older position. One victim (decode) is a parallel argmin; several (a chunk) are found by fixing the
-// n-th lowest (score, position) bit by bit, which needs no sorting and no atomics. Survivors behind the budget are to
+// n-th lowest (score, position) digit by digit, which needs no sorting and no atomics. Survivors behind the budget are to
 // move into the victims' slots, in order, so that the live slots stay the first ones; compact.comp carries that out.
 // Grid: x over KV heads, y over sequences. Twin: ref/evict.go
 type Evict struct {
@@ -306,7 +306,7 @@ type Evict struct {
 
 	Step     vk.Range
 	Table    vk.Range
-	Slots    vk.Range // (slots) position, score
+	Slots    vk.Range
 	TableOut vk.Range // Table: live, evicted and evicted-last are written
 	Moves    vk.Range // (sequences, KV_HEADS, ADDED, 2) from, to: slots of the head; from 0xffffffff ends the list
 	Log      vk.Range // (entries of Table, ADDED) position, score of the victims by ascending slot
@@ -465,9 +465,14 @@ func (k RopeCache) Call(v Variant) (Call, error) {
 
 // Score binds score.comp.
 //
-// score += the probability that this step's queries gave the slot: sum over rows and the query heads of the group of e f
-// (H2O, arXiv 2306.14048). One lane per four slots. Grid: x over splits, y over KV heads, z over sequences.
-// Twin: ref/score.go
+// What attention makes of the scores, by the head's rule; p[row, j] is the probability that a row's queries give slot j:
+// the sum, mean or maximum over the query heads of the group (or of the layer) of e f.
+//
+//	add:  S = decay S + p, row by row (H2O, arXiv 2306.14048); with RULE_LIFETIME S is that over the queries so far
+//	last: S = p of the step's last row (TOVA, arXiv 2401.06104)
+//	hash: S = a fresh pseudo-random number in [0, 1)
+//
+// One lane per four slots. Grid: x over splits, y over KV heads, z over sequences. Twin: ref/score.go
 type Score struct {
 	Lanes   uint32 // workgroup size
 	Split   uint32 // slots per split
@@ -475,6 +480,7 @@ type Score struct {
 	Group   uint32 // query heads per KV head
 
 	Head   uint32 // first entry of the layer in Table
+	Layer  uint32 // number of the layer: what hashes of other layers must differ from
 	Row    uint32 // first row of this slice of the step; e and f start there
 	Rows   uint32 // rows in the slice
 	Stride uint32 // of e, in slots
@@ -488,7 +494,7 @@ type Score struct {
 	SlotsOut vk.Range // the same slots, with their new scores
 }
 
-var scoreInfo = info{name: "score", weights: false, cache: false, push: 20, count: 4, bindings: []bindingInfo{
+var scoreInfo = info{name: "score", weights: false, cache: false, push: 24, count: 4, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},  // Step
 	{vk.RGBA32Uint, Read},  // Table
 	{vk.RGBA32Float, Read}, // E
@@ -499,11 +505,12 @@ var scoreInfo = info{name: "score", weights: false, cache: false, push: 20, coun
 
 // Call implements Kernel.
 func (k Score) Call(v Variant) (Call, error) {
-	push := make([]byte, 20)
+	push := make([]byte, 24)
 	binary.LittleEndian.PutUint32(push[0:], k.Head)
-	binary.LittleEndian.PutUint32(push[4:], k.Row)
-	binary.LittleEndian.PutUint32(push[8:], k.Rows)
-	binary.LittleEndian.PutUint32(push[12:], k.Stride)
-	binary.LittleEndian.PutUint32(push[16:], k.Splits)
+	binary.LittleEndian.PutUint32(push[4:], k.Layer)
+	binary.LittleEndian.PutUint32(push[8:], k.Row)
+	binary.LittleEndian.PutUint32(push[12:], k.Rows)
+	binary.LittleEndian.PutUint32(push[16:], k.Stride)
+	binary.LittleEndian.PutUint32(push[20:], k.Splits)
 	return scoreInfo.call(v, []uint32{k.Lanes, k.Split, k.KvHeads, k.Group}, push, []vk.Range{k.Step, k.Table, k.E, k.Shares, k.Slots, k.SlotsOut})
 }

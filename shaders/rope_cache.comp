@@ -66,5 +66,5 @@ void main() {
         return;
     }
     k[slot * PACKS + part] = pack(x);
-    if (part == 0) slots[slot] = uvec2(pos, floatBitsToUint(h.birth == BIRTH_POSITION ? float(pos) : 0.0));
+    if (part == 0) slots[slot] = uvec2(pos, floatBitsToUint(born(h, pos)));
 }

@@ -3,15 +3,19 @@
 #include "input.glsl"
 #include "include/step.glsl"
 #include "include/heads.glsl"
-// score += the probability that this step's queries gave the slot: sum over rows and the query heads of the group of e f
-// (H2O, arXiv 2306.14048). One lane per four slots. Grid: x over splits, y over KV heads, z over sequences.
-// Twin: ref/score.go
+// What attention makes of the scores, by the head's rule; p[row, j] is the probability that a row's queries give slot j:
+// the sum, mean or maximum over the query heads of the group (or of the layer) of e f.
+//   add:  S = decay S + p, row by row (H2O, arXiv 2306.14048); with RULE_LIFETIME S is that over the queries so far
+//   last: S = p of the step's last row (TOVA, arXiv 2401.06104)
+//   hash: S = a fresh pseudo-random number in [0, 1)
+// One lane per four slots. Grid: x over splits, y over KV heads, z over sequences. Twin: ref/score.go
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint SPLIT = 64;     // slots per split
 layout(constant_id = 2) const uint KV_HEADS = 2;
 layout(constant_id = 3) const uint GROUP = 2;      // query heads per KV head
 layout(push_constant) uniform Push {
     uint head;   // first entry of the layer in Table
+    uint layer;  // number of the layer: what hashes of other layers must differ from
     uint row;    // first row of this slice of the step; e and f start there
     uint rows;   // rows in the slice
     uint stride; // of e, in slots
@@ -24,25 +28,61 @@ layout(binding = 5) writeonly buffer SlotsOut { uvec2 slots_out[]; }; // the sam
 
 const uint HEADS = KV_HEADS * GROUP;
 
+// Mixes the bits of v (lowbias32 by Chris Wellons).
+uint mixed(uint v) {
+    v = (v ^ v >> 16) * 0x7FEB352Du;
+    v = (v ^ v >> 15) * 0x846CA68Bu;
+    return v ^ v >> 16;
+}
+
 void main() {
     uint split = gl_WorkGroupID.x, kv = gl_WorkGroupID.y, seq = gl_WorkGroupID.z;
     if (step_done()) return;
-    uint first = max(step_seq(seq).x, push.row), end = min(step_seq(seq).x + step_seq(seq).y, push.row + push.rows);
-    Head h = load_head(push.head + seq * KV_HEADS + kv);
-    uint live = h.live + step_seq(seq).y;
-    if (split * SPLIT >= live || first >= end || h.update != UPDATE_ADD) return;
+    uint seq_end = step_seq(seq).x + step_seq(seq).y;
+    uint first = max(step_seq(seq).x, push.row), end = min(seq_end, push.row + push.rows);
+    uint entry = push.head + seq * KV_HEADS;
+    Head h = load_head(entry + kv);
+    uint live = h.live + step_seq(seq).y, rule = update(h);
+    if (split * SPLIT >= live || first >= end || rule == UPDATE_NONE) return;
+    bool whole = has(h, RULE_LAYER), add = rule == UPDATE_ADD;
+    if (whole && kv > 0) return; // heads of the layer hold the same tokens in the same slots: the first one scores for all
+    if (!add) { // only the sequence's last row counts
+        if (end < seq_end) return;
+        first = end - 1;
+    }
+    uint head0 = whole ? 0 : kv * GROUP, heads = whole ? HEADS : GROUP, now = step_row(end - 1).z + 1;
     for (uint i = gl_LocalInvocationID.x * 4; i < SPLIT; i += gl_WorkGroupSize.x * 4) {
         uint slot = split * SPLIT + i;
         if (slot >= live) return;
+        uvec2 old[4];
+        for (uint s = 0; s < 4; s++) old[s] = LOAD2(Slots, h.offset + min(slot + s, live - 1));
+        uvec4 pos = uvec4(old[0].x, old[1].x, old[2].x, old[3].x);
         vec4 sum = vec4(0);
-        for (uint row = first - push.row; row < end - push.row; row++)
-            for (uint g = 0; g < GROUP; g++) {
-                uint at = row * HEADS + kv * GROUP + g;
-                sum += LOAD1(Shares, at * push.splits + split) * LOAD(E, (at * push.stride + slot) / 4);
+        float keep = 1; // decay of the old score
+        for (uint row = first; row < end && rule != UPDATE_HASH; row++) {
+            vec4 p = vec4(0);
+            for (uint q = 0; q < heads; q++) {
+                uint at = (row - push.row) * HEADS + head0 + q;
+                vec4 part = LOAD1(Shares, at * push.splits + split) * LOAD(E, (at * push.stride + slot) / 4);
+                p = reduction(h) == REDUCE_MAX ? max(p, part) : p + part;
             }
+            if (has(h, RULE_SELFLESS)) p = mix(p, vec4(0), equal(pos, uvec4(step_row(row).z)));
+            sum = h.decay * sum + p;
+            keep *= h.decay;
+        }
+        if (reduction(h) == REDUCE_MEAN) sum /= float(heads);
         for (uint s = 0; s < 4 && slot + s < live; s++) {
-            uvec2 old = LOAD2(Slots, h.offset + slot + s);
-            slots_out[h.offset + slot + s] = uvec2(old.x, floatBitsToUint(uintBitsToFloat(old.y) + sum[s]));
+            float score = sum[s];
+            if (rule == UPDATE_HASH) score = float(mixed(pos[s] ^ mixed(now ^ mixed(push.layer * KV_HEADS + kv ^ mixed(h.seed)))) >> 8) * exp2(-24.0);
+            if (add) {
+                float before = uintBitsToFloat(old[s].y) * keep;
+                if (has(h, RULE_LIFETIME)) {
+                    float seen = float(max(now - pos[s], 1u)), earlier = float(max(int(step_row(first).z) - int(pos[s]), 0));
+                    score = (before * earlier + score) / seen;
+                } else score += before;
+            }
+            for (uint k = 0; k < (whole ? KV_HEADS : 1); k++)
+                slots_out[load_head(entry + kv + k).offset + slot + s] = uvec2(pos[s], floatBitsToUint(score));
         }
     }
 }

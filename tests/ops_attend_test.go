@@ -19,12 +19,25 @@ type attendCase struct {
 	dim, depth        int
 	seqs              []sequence
 	slice             int // rows
+	rule              ref.Rule
 	forge             func(c *cacheRig)
 }
 
+// rules are what scores are made of, in every way that policies and their options need.
+var rules = []ref.Rule{
+	{Update: ref.UpdateAdd, Decay: 1},
+	{Update: ref.UpdateAdd, Decay: 0.75, Reduce: ref.ReduceMax},
+	{Update: ref.UpdateAdd, Decay: 1, Reduce: ref.ReduceMean, Lifetime: true},
+	{Update: ref.UpdateAdd, Decay: 1, Layer: true, Selfless: true},
+	{Update: ref.UpdateLast, Decay: 1, Reduce: ref.ReduceMean, Layer: true},
+	{Update: ref.UpdateHash, Decay: 1, Seed: 7},
+	{Update: ref.UpdateLast, Decay: 1, Reduce: ref.ReduceMax},
+	{Update: ref.UpdateAdd, Decay: 0.5, Layer: true, Reduce: ref.ReduceMean},
+}
+
 func (c attendCase) String() string {
-	return fmt.Sprintf("%s, %d heads of group %d by %d, %d dimensions, %d slots deep, %v live and new, slices of %d rows by %d",
-		c.cache, c.kvHeads, c.group, c.headTile, c.dim, c.depth, c.seqs, c.slice, c.rowTile)
+	return fmt.Sprintf("%s, %d heads of group %d by %d, %d dimensions, %d slots deep, %v live and new, slices of %d rows by %d, %+v",
+		c.cache, c.kvHeads, c.group, c.headTile, c.dim, c.depth, c.seqs, c.slice, c.rowTile, c.rule)
 }
 
 func attendCases(l launch) (all []opCase) {
@@ -43,8 +56,8 @@ func attendCases(l launch) (all []opCase) {
 		if c.rowTile == 1 { // rows of a tile are of one sequence
 			steps = append(steps, attendCase{seqs: []sequence{{live: 5, rows: 2}, {rows: 1}, {live: split}, {live: split - 1, rows: 2}}, slice: 2})
 		}
-		for _, s := range steps {
-			c.seqs, c.slice = s.seqs, s.slice
+		for n, s := range steps {
+			c.seqs, c.slice, c.rule = s.seqs, s.slice, rules[(i+3*n)%len(rules)]
 			all = append(all, c)
 		}
 	}
@@ -71,9 +84,17 @@ func (c attendCase) sizes(l launch) (s attendSizes) {
 func (c attendCase) run(b *bench, l launch) error {
 	rnd := rand.New(rand.NewPCG(uint64(c.dim), uint64(len(c.seqs))))
 	s := c.sizes(l)
-	r := b.newCache(l, rnd, c.cache, s.pad, c.kvHeads, c.seqs, func(h *ref.Head, seq int, _ []ref.Slot) {
+	var first []ref.Slot // of the sequence's first head: with one score for the layer, all heads hold the same tokens
+	r := b.newCache(l, rnd, c.cache, s.pad, c.kvHeads, c.seqs, func(h *ref.Head, seq int, slots []ref.Slot) {
+		h.Rule = c.rule
 		if seq == 1 {
 			h.Update = ref.UpdateNone
+		}
+		if len(first) != len(slots) {
+			first = slots
+		}
+		if c.rule.Layer {
+			copy(slots, first)
 		}
 	})
 	defer r.free()
@@ -115,7 +136,7 @@ func (c attendCase) add(r *cacheRig, s attendSizes, row int, q, y *tensor) atten
 	r.add(shaders.AttendMerge{Lanes: lanes, Split: uint32(s.split), KvHeads: kv, Group: group, HeadDim: uint32(c.dim), HeadPad: uint32(s.pad),
 		Head: others, Row: at, Rows: rows, Splits: splits, YStride: uint32(s.yStride),
 		Step: r.step.Range, Table: r.table.Range, Peaks: t.peaks.Range, O: t.o.Range, Y: y.Range, Shares: t.shares.Range}, "", "", s.heads, c.slice+1, 1)
-	r.add(shaders.Score{Lanes: lanes, Split: uint32(s.split), KvHeads: kv, Group: group, Head: others, Row: at, Rows: rows, Stride: stride, Splits: splits,
+	r.add(shaders.Score{Lanes: lanes, Split: uint32(s.split), KvHeads: kv, Group: group, Head: others, Layer: uint32(c.layer()), Row: at, Rows: rows, Stride: stride, Splits: splits,
 		Step: r.step.Range, Table: r.table.Range, E: t.e.Range, Shares: t.shares.Range, Slots: r.slots.Range, SlotsOut: r.slots.Range}, "", "", s.splits, c.kvHeads, len(c.seqs))
 	return t
 }
@@ -124,12 +145,13 @@ func (c attendCase) add(r *cacheRig, s attendSizes, row int, q, y *tensor) atten
 func (c attendCase) compare(r *cacheRig, s attendSizes, slices []attendSlice, q []float32, y *tensor) error {
 	n := c.slice * s.heads
 	wantY := values((len(r.rows) + 1) * s.yStride)
-	given := make([][][]float64, len(r.heads)) // to each head's slots, by its queries
+	given := make([][]ref.ScoreQuery, len(c.seqs)) // by row, to the slots of each query head's group
 	for i, t := range slices {
 		e, peaks, o, shares := values(n*s.stride), values(n*s.splits*2), values(n*s.splits*s.pad), values(n*s.splits)
 		for row := i * c.slice; row < min((i+1)*c.slice, len(r.rows)); row++ {
 			seq := r.rows[row].Seq
 			added, _ := r.added(seq)
+			given[seq] = append(given[seq], ref.ScoreQuery{Pos: r.rows[row].Pos})
 			for head := range s.heads {
 				h := r.head(seq, head/c.group)
 				query := q[(row*s.heads+head)*s.pad:][:s.pad]
@@ -143,7 +165,8 @@ func (c attendCase) compare(r *cacheRig, s attendSizes, slices []attendSlice, q 
 					copy(o[(at*s.splits+split)*s.pad:], a.O[split])
 				}
 				copy(wantY[row*s.yStride+head*c.dim:], a.Y[:c.dim])
-				given[seq*c.kvHeads+head/c.group] = append(given[seq*c.kvHeads+head/c.group], a.P)
+				last := &given[seq][len(given[seq])-1]
+				last.Probabilities = append(last.Probabilities, a.P)
 			}
 		}
 		for _, x := range []struct {
@@ -162,22 +185,36 @@ func (c attendCase) compare(r *cacheRig, s attendSizes, slices []attendSlice, q 
 }
 
 // compareScores compares the live slots' scores; positions and all other slots are as they were.
-func (c attendCase) compareScores(r *cacheRig, given [][][]float64) error {
-	words, want := r.words(r.slots), r.slotWords()
+func (c attendCase) compareScores(r *cacheRig, given [][]ref.ScoreQuery) error {
+	words, want, got := r.words(r.slots), r.slotWords(), r.floats(r.slots)
 	var scores []float32
 	var twins []float64
-	got := r.floats(r.slots)
 	for i, h := range r.heads {
-		added, _ := r.added(i / c.kvHeads)
-		for slot, score := range r.twin.Score(h, h.Live+added, given[i]) {
-			at := 2*(h.Offset+slot) + 1
-			if h.Update == ref.UpdateAdd && added > 0 {
-				scores, twins, want[at] = append(scores, got[at]), append(twins, score), words[at]
+		seq, kv := i/c.kvHeads, i%c.kvHeads
+		added, _ := r.added(seq)
+		if h.Update == ref.UpdateNone || added == 0 {
+			continue
+		}
+		var rows []ref.ScoreQuery
+		for _, row := range given[seq] {
+			if !h.Layer {
+				row.Probabilities = row.Probabilities[kv*c.group : (kv+1)*c.group]
 			}
+			rows = append(rows, row)
+		}
+		for slot, score := range r.twin.Score(h, h.Live+added, c.layer()*c.kvHeads+kv, rows) {
+			at := 2*(h.Offset+slot) + 1
+			scores, twins, want[at] = append(scores, got[at]), append(twins, score), words[at]
 		}
 	}
 	if err := compareWords("slots", words, want); err != nil {
 		return err
 	}
+	if c.rule.Update == ref.UpdateHash {
+		return compare("scores", scores, twins, exact)
+	}
 	return compare("scores", scores, twins, attendError)
 }
+
+// layer is the number that the layer goes by.
+func (c attendCase) layer() int { return c.dim % 7 }

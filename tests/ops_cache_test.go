@@ -51,7 +51,8 @@ func (b *bench) newCache(l launch, rnd *rand.Rand, cacheType string, pad, kvHead
 	for seq, s := range seqs {
 		end := cmp.Or(s.first, s.live*3/2+rnd.IntN(4)) // positions before the step's; some are gone
 		for kv := range kvHeads {
-			h := ref.Head{Offset: n - capacity*(len(c.heads)+1), Capacity: capacity, Budget: capacity, Live: s.live, Evicted: rnd.IntN(9), Birth: kv % 2, Update: ref.UpdateAdd}
+			h := ref.Head{Offset: n - capacity*(len(c.heads)+1), Capacity: capacity, Budget: capacity, Live: s.live, Evicted: rnd.IntN(9),
+				Rule: ref.Rule{Birth: kv % 3, Update: ref.UpdateAdd, Decay: 1}}
 			slots := c.twin.Slots[h.Offset : h.Offset+capacity]
 			for i, pos := range rnd.Perm(end)[:s.live] {
 				slots[i] = ref.Slot{Pos: pos, Score: float32(rnd.NormFloat64())}
@@ -82,12 +83,21 @@ func (c *cacheRig) tableWords() (words []uint32) {
 		words = append(words, uint32(1000+i))
 	}
 	for _, h := range c.heads {
-		for _, v := range []int{h.Offset, h.Capacity, h.Budget, h.Live, h.Recent, h.Sinks, h.Birth | h.Update<<8, h.Evicted,
-			h.Pinned[0].Begin, h.Pinned[0].End, h.Pinned[1].Begin, h.Pinned[1].End, h.Last, 0, 0, 0} {
+		for _, v := range []int{h.Offset, h.Capacity, h.Budget, h.Live, h.Recent, h.Sinks, ruleWord(h.Rule), h.Evicted,
+			h.Pinned[0].Begin, h.Pinned[0].End, h.Pinned[1].Begin, h.Pinned[1].End, h.Last, int(math.Float32bits(h.Decay)), int(h.Seed), h.Slack} {
 			words = append(words, uint32(v))
 		}
 	}
 	return words
+}
+
+// ruleWord packs a rule as include/heads.glsl has it.
+func ruleWord(r ref.Rule) int {
+	w := r.Birth | r.Update<<4 | r.Reduce<<8
+	for i, set := range []bool{r.Layer, r.Selfless, r.Lifetime, r.Admit} {
+		w |= int(word(set)) << (16 + i)
+	}
+	return w
 }
 
 func (c *cacheRig) slotWords() (words []uint32) {

@@ -61,7 +61,7 @@ var opForgeries = []struct {
 }
 
 func forgedAttention(forge func(c *cacheRig)) attendCase {
-	return attendCase{cache: "f16", kvHeads: 1, group: 2, headTile: 2, rowTile: 1, dim: 20, depth: 1, seqs: []sequence{{live: 100, rows: 2}}, slice: 2, forge: forge}
+	return attendCase{cache: "f16", kvHeads: 1, group: 2, headTile: 2, rowTile: 1, dim: 20, depth: 1, seqs: []sequence{{live: 100, rows: 2}}, slice: 2, rule: rules[0], forge: forge}
 }
 
 // forgedEviction changes the twin's live slots.

@@ -19,12 +19,13 @@ type evictCase struct {
 	seed    uint64
 	scores  scoring
 	protect bool // recent, sinks and pinned spans
+	wait    bool // every other sequence has slack
 	set     func(h *ref.Head, seq int, slots []ref.Slot)
 	forge   func(c *cacheRig)
 }
 
 func (c evictCase) String() string {
-	return fmt.Sprintf("%s, %d heads, %v live and new, up to %d of %d go, protected %t, seed %d", c.cache, c.kvHeads, c.seqs, c.excess, c.most, c.protect, c.seed)
+	return fmt.Sprintf("%s, %d heads, %v live and new, up to %d of %d go, protected %t, waiting %t, seed %d", c.cache, c.kvHeads, c.seqs, c.excess, c.most, c.protect, c.wait, c.seed)
 }
 
 // scoring draws a score.
@@ -43,7 +44,7 @@ func evictCases(launch) (all []opCase) {
 			{most: 300, seqs: []sequence{{live: 700, rows: 212}, {rows: 300}}, excess: []int{300, 200}},
 			{most: 300, seqs: []sequence{{live: 100, rows: 2}, {live: 300, rows: 20}}, excess: []int{70, 2}},
 		} {
-			c.cache, c.kvHeads, c.seed, c.scores, c.protect = shaders.CacheTypes[seed%2], 2, uint64(seed), scores, protect
+			c.cache, c.kvHeads, c.seed, c.scores, c.protect, c.wait = shaders.CacheTypes[seed%2], 2, uint64(seed), scores, protect, seed == 4
 			all = append(all, c)
 		}
 	}
@@ -71,13 +72,16 @@ func (c evictCase) run(b *bench, l launch) error {
 			c.set(h, seq, slots)
 		}
 		if c.protect {
-			h.Recent, h.Sinks = rnd.IntN(1+len(slots)/8), rnd.IntN(5)
+			h.Recent, h.Sinks, h.Admit = rnd.IntN(1+len(slots)/8), rnd.IntN(5), rnd.IntN(2) == 1
 			for i := range h.Pinned {
 				begin := rnd.IntN(last + 1)
 				h.Pinned[i] = ref.Span{Begin: begin, End: begin + rnd.IntN(1+last/8)}
 			}
 		}
 		h.Budget = len(slots) - min(c.excess[seq], eligible(h, slots, last))
+		if c.wait && seq%2 == 0 { // as many slots above the budget as may wait, or one more
+			h.Slack = max(0, len(slots)-h.Budget-seq/2%2)
+		}
 	})
 	defer r.free()
 	moves, log := r.out("moves", len(r.heads)*c.most*2), r.out("log", (others+len(r.heads))*c.most*2)
@@ -111,7 +115,7 @@ func (c evictCase) compare(r *cacheRig, moves, log *tensor) error {
 		h := &r.heads[i]
 		added, last := r.added(i / c.kvHeads)
 		before := append([]ref.Slot(nil), r.twin.Slots[h.Offset:][:h.Live+added]...)
-		victims, twinMoves := h.Evict(r.twin, added, last)
+		victims, twinMoves := h.Evict(r.twin, added, last, false)
 		var want []uint32
 		for _, m := range twinMoves {
 			want = append(want, uint32(m.From), uint32(m.To))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"vkdecode/h2o"
@@ -168,8 +169,8 @@ func TestImpossibleSettingsAreRefused(t *testing.T) {
 			{kv("h2o", "8", math.NaN(), 1), 100, 0, "recent ratio NaN, want 0 to 1"},
 			{kv("h2o", "8", 0, 0), 100, 0, "chunk of 0 rows, want 1 to 512"},
 			{kv("h2o", "8", 0, 513), 100, 0, "chunk of 513 rows, want 1 to 512"},
-			{kv("h20", "8", 0, 1), 100, 0, `unknown policy "h20", want one of full, h2o, window, streaming; did you mean "h2o"?`},
-			{kv("h2o:decay=0.9", "8", 0, 1), 100, 0, `policy "h2o" has no option "decay"`},
+			{kv("h20", "8", 0, 1), 100, 0, `unknown policy "h20", want one of ` + strings.Join(h2o.Names(), ", ") + `; did you mean "h2o"?`},
+			{kv("h2o:decoy=0.9", "8", 0, 1), 100, 0, `policy "h2o" has no option "decoy"`},
 			{kv("h2o", "8", 0, 1), 0, 0, "context of 0 tokens, want at least 1"},
 			{kv("h2o", "100B", 0, 1), 100, 0, "one slot of every layer and KV head takes 1536 bytes"},
 		} {

@@ -109,7 +109,7 @@ func (h *history) clone() *history {
 			}
 			state.Layers = append(state.Layers, h2o.LayerState{Heads: heads})
 		}
-		c.steps = append(c.steps, historyStep{s.seen, state, slices.Clone(s.evicted), s.logits})
+		c.steps = append(c.steps, historyStep{s.seen, s.rows, state, slices.Clone(s.evicted), s.logits})
 	}
 	return c
 }

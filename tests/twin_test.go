@@ -8,11 +8,12 @@ import (
 	"vkdecode/model"
 	"vkdecode/model/builtin"
 	"vkdecode/model/gguf"
+	"vkdecode/ref"
 )
 
 // twin is a Llama on the CPU, in float64, that never drops a token: attention goes over all of them, under a mask that
 // gives -inf to those marked as gone. So it is what the cache must be equal to, fed with the cache's own evictions. It
-// adds up the probabilities that every token is given, per layer and KV head.
+// notes the probabilities that every token is given, of which checks make scores.
 type twin struct {
 	*model.Config
 	embed, head matrix // (vocab, width)
@@ -28,12 +29,13 @@ type twinLayer struct {
 	q, k, v, out      matrix
 	gate, up, down    matrix
 	heads             []twinHead
+	given             []ref.ScoreQuery // by the rows of the last process, all query heads, by position
 }
 
 // twinHead is a KV head; everything by position.
 type twinHead struct {
 	keys, values [][]float64
-	scores       []float64 // probability so far, over all queries of the group
+	scores       []float64 // what checks make of the probabilities
 	gone         []bool
 }
 
@@ -83,6 +85,7 @@ func (w *twin) reset() {
 	w.ids = nil
 	for i := range w.layers {
 		clear(w.layers[i].heads)
+		w.layers[i].given = nil
 	}
 }
 
@@ -115,7 +118,9 @@ func (l *twinLayer) forward(w *twin, query int, x [][]float64, first int) {
 	h := w.normed(x, l.attnNorm)
 	q, k, v := l.q.times(h), l.k.times(h), l.v.times(h)
 	dim, group := w.HeadDim, query/len(l.heads)
+	l.given = nil
 	for r := range x {
+		row := ref.ScoreQuery{Pos: first + r}
 		for n := range query {
 			w.rotate(q[r][n*dim:(n+1)*dim], w.turn(first+r))
 		}
@@ -125,8 +130,11 @@ func (l *twinLayer) forward(w *twin, query int, x [][]float64, first int) {
 		}
 		for n := range query {
 			at := q[r][n*dim : (n+1)*dim]
-			copy(at, l.heads[n/group].attend(at))
+			out, probabilities := l.heads[n/group].attend(at)
+			copy(at, out)
+			row.Probabilities = append(row.Probabilities, append(probabilities, make([]float64, len(x)-1-r)...))
 		}
+		l.given = append(l.given, row)
 	}
 	addTo(x, l.out.times(q))
 	h = w.normed(x, l.ffnNorm)
@@ -144,8 +152,8 @@ func (h *twinHead) add(key, value []float64) {
 	h.scores, h.gone = append(h.scores, 0), append(h.gone, false)
 }
 
-// attend gives a query's mean of the values and adds its probabilities to the scores. The query is the last token's.
-func (h *twinHead) attend(q []float64) []float64 {
+// attend gives a query's mean of the values and its probabilities. The query is the last token's.
+func (h *twinHead) attend(q []float64) (out, probabilities []float64) {
 	e, peak, sum := make([]float64, len(h.keys)), math.Inf(-1), 0.0
 	for pos, key := range h.keys {
 		if e[pos] = math.Inf(-1); !h.gone[pos] {
@@ -157,18 +165,14 @@ func (h *twinHead) attend(q []float64) []float64 {
 		e[pos] = math.Exp(e[pos] - peak)
 		sum += e[pos]
 	}
-	out := make([]float64, len(q))
+	out = make([]float64, len(q))
 	for pos, value := range h.values {
-		if h.gone[pos] {
-			continue
-		}
-		p := e[pos] / sum
-		h.scores[pos] += p
+		e[pos] /= sum
 		for i, v := range value {
-			out[i] += p * v
+			out[i] += e[pos] * v
 		}
 	}
-	return out
+	return out, e
 }
 
 // rotate turns the neighbouring pairs of a head.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"vkdecode/h2o"
 )
 
 const everything = `
@@ -151,7 +153,7 @@ func TestMistakesInTheFileNameTheirLine(t *testing.T) {
 		{"[kv]\nchunk = 99999999999\n", `f.toml:2: kv.chunk: got "99999999999"`},
 		{"[kv]\nrecent_ratio = nan\n", `f.toml:2: kv.recent_ratio: got "NaN", want a number from 0 to 1`},
 		{"[kv]\nbudget = \"120%\"\n", `f.toml:2: kv.budget: h2o: budget "120%": more than the whole context`},
-		{"[kv]\npolicy = \"h20\"\n", `f.toml:2: kv.policy: unknown policy "h20", want one of full, h2o, window, streaming; did you mean "h2o"?`},
+		{"[kv]\npolicy = \"h20\"\n", `f.toml:2: kv.policy: unknown policy "h20", want one of ` + strings.Join(h2o.Names(), ", ") + `; did you mean "h2o"?`},
 		{"[kv]\npositions = \"cach\"\n", `f.toml:2: kv.positions: got "cach", want auto, original, cache; did you mean "cache"?`},
 		{"[[kv]]\nchunk = 1\n", `f.toml:1: kv: want a section [kv]`},
 		{"kv = 3\n", `f.toml:1: kv: want a section [kv]`},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -223,8 +224,8 @@ func setPolicies(c *Config, given string) error {
 		return err
 	}
 	for _, s := range specs {
-		if !slices.Contains(policies, s.Name) {
-			return fmt.Errorf("unknown policy %q, want one of %s%s", s.Name, strings.Join(policies, ", "), didYouMean(s.Name, policies))
+		if _, err := h2o.Find(s); err != nil {
+			return errors.New(strings.TrimPrefix(err.Error(), "h2o: "))
 		}
 	}
 	c.KV.Policies = specs
