@@ -48,21 +48,24 @@ func NewCache(e *runtime.Engine, a *runtime.Arena, g Geometry, p *Plan, seqs, ro
 	split := e.Tuning.Split()
 	c.splits = (p.Capacity + split - 1) / split
 	c.stride = c.splits * split
-	pad, entries, heads, kvHeads := int64(g.HeadPad()), 0, 0, 0
+	pad, entries, heads, kvHeads := g.HeadPad(p.Types), 0, 0, 0
+	k, v := layouts[p.Types.K].bytes(pad), layouts[p.Types.V].bytes(pad) // per slot
 	limit := min(e.Device.Info.Limits.MaxStorageRange, 16*int64(e.Device.Info.Limits.MaxTexelElements))
 	if e.Tuning.Form != shaders.Texel {
 		limit = e.Device.Info.Limits.MaxStorageRange
 	}
 	for i, l := range g.Layers {
 		slots := int64(seqs * l.KV * p.Capacity)
-		bytes := slots * g.SlotBytes(p.Type) / 2
-		if bytes > limit {
-			fit := int(limit / (int64(seqs*l.KV) * g.SlotBytes(p.Type) / 2)) // slots per KV head
-			return nil, fmt.Errorf("h2o: K of layer %d takes %d bytes, the device binds %d at most: %d of %d slots per KV head fit; try --ctx %d, or a policy that evicts with --budget %d",
-				i, bytes, limit, fit, p.Capacity, fit, max(1, fit-p.Chunk))
+		if most := slots * max(k, v); most > limit {
+			name, fit := "K", int(limit/(int64(seqs*l.KV)*max(k, v))) // slots per KV head
+			if v > k {
+				name = "V"
+			}
+			return nil, fmt.Errorf("h2o: %s of layer %d takes %d bytes, the device binds %d at most: %d of %d slots per KV head fit; try --ctx %d, or a policy that evicts with --budget %d",
+				name, i, most, limit, fit, p.Capacity, fit, max(1, fit-p.Chunk))
 		}
-		c.k = append(c.k, a.Tensor(fmt.Sprintf("kv.k.%d", i), bytes))
-		c.v = append(c.v, a.Tensor(fmt.Sprintf("kv.v.%d", i), bytes))
+		c.k = append(c.k, a.Tensor(fmt.Sprintf("kv.k.%d", i), slots*k))
+		c.v = append(c.v, a.Tensor(fmt.Sprintf("kv.v.%d", i), slots*v))
 		c.slots = append(c.slots, a.Tensor(fmt.Sprintf("slots.%d", i), slots*TableBytes))
 		c.first = append(c.first, entries)
 		entries += seqs * l.KV
@@ -77,11 +80,11 @@ func NewCache(e *runtime.Engine, a *runtime.Arena, g Geometry, p *Plan, seqs, ro
 	c.table = a.Tensor("table.heads", int64(entries)*headBytes)
 	c.moves = a.Tensor("table.moves", int64(seqs*kvHeads*p.Added)*8)
 	c.log = a.Tensor("table.log", int64(entries*p.Added)*8)
-	c.q = a.Tensor("scratch.q", int64(rows*heads)*pad*4)
+	c.q = a.Tensor("scratch.q", int64(rows*heads*pad)*4)
 	c.e = a.Tensor("scratch.e", n*int64(c.stride)*4)
 	c.peaks = a.Tensor("scratch.peaks", n*int64(c.splits)*8)
 	c.shares = a.Tensor("scratch.shares", n*int64(c.splits)*4)
-	c.o = a.Tensor("scratch.o", n*int64(c.splits)*pad*4)
+	c.o = a.Tensor("scratch.o", n*int64(c.splits*pad)*4)
 	return c, nil
 }
 
@@ -114,20 +117,31 @@ func (c *Cache) Reset() error {
 // x holds (rows, xStride) f32: q heads, k heads, v heads. y receives (rows, yStride) f32, the heads' outputs.
 // batch: every row is its own sequence; otherwise all rows are consecutive tokens of one.
 func (c *Cache) Append(p *runtime.Program, step *runtime.Tensor, layer, rows int, batch bool, x vk.Range, xStride int, y vk.Range, yStride int, r Rotation) {
-	t, pad := c.engine.Tuning, c.geometry.HeadPad()
+	t, types, pad := c.engine.Tuning, c.Plan.Types, c.geometry.HeadPad(c.Plan.Types)
 	heads := c.geometry.Layers[layer]
 	group := heads.Query / heads.KV
-	variant := c.engine.Variant("", c.Plan.Type)
+	variant, kVariant, vVariant := c.engine.Variant("", ""), c.engine.Variant("", types.K), c.engine.Variant("", types.V)
+	k, v := layouts[types.K], layouts[types.V]
+	slots := int64(c.seqs * heads.KV * c.Plan.Capacity)
+	kPlane, vPlane := k.plane(pad, slots), v.plane(pad, slots)
 	lanes, first := uint32(t.Lanes), uint32(c.first[layer])
-	packs := pad * int(ElementBytes(c.Plan.Type)) / 16
 	halves := uint32(0)
 	if r.Halves {
 		halves = 1
 	}
-	p.Dispatch(shaders.RopeCache{Lanes: lanes, QHeads: uint32(heads.Query), KvHeads: uint32(heads.KV), HeadDim: uint32(c.geometry.HeadDim), HeadPad: uint32(pad),
-		RopeDim: uint32(r.Dim), Halves: halves, Head: first, XStride: uint32(xStride), Scale: float32(1 / math.Sqrt(float64(c.geometry.HeadDim))),
-		Step: step.Range, Table: c.table.Range, X: x, Rope: r.Table.Range, Q: c.q.Range, K: c.k[layer].Range, V: c.v[layer].Range, Slots: c.slots[layer].Range},
-		variant, ceil((heads.Query+2*heads.KV)*packs, t.Lanes), rows, 1)
+	enter := func(variant shaders.Variant, unit, begin, count int) {
+		p.Dispatch(shaders.RopeCache{Lanes: lanes, QHeads: uint32(heads.Query), KvHeads: uint32(heads.KV), HeadDim: uint32(c.geometry.HeadDim), HeadPad: uint32(pad),
+			RopeDim: uint32(r.Dim), Halves: halves, Head: first, XStride: uint32(xStride), Scale: float32(1 / math.Sqrt(float64(c.geometry.HeadDim))),
+			Begin: uint32(begin), Count: uint32(count), KPlane: kPlane, VPlane: vPlane,
+			Step: step.Range, Table: c.table.Range, X: x, Rope: r.Table.Range, Q: c.q.Range, K: c.k[layer].Range, V: c.v[layer].Range, Slots: c.slots[layer].Range},
+			variant, ceil(count*ceil(pad, unit), t.Lanes), rows, 1)
+	}
+	if types.K == types.V {
+		enter(kVariant, k.unit, 0, heads.Query+2*heads.KV)
+	} else {
+		enter(kVariant, k.unit, 0, heads.Query+heads.KV)
+		enter(vVariant, v.unit, heads.Query+heads.KV, heads.KV)
+	}
 
 	headTile := min(group, max(1, 256/pad))
 	rowTile := 1
@@ -135,20 +149,20 @@ func (c *Cache) Append(p *runtime.Program, step *runtime.Tensor, layer, rows int
 		rowTile = min(t.RowTile, rows, max(1, 768/(pad*headTile)))
 	}
 	wide := 1
-	for wide < packs && wide < t.Lanes {
+	for wide < pad/v.share && wide < t.Lanes {
 		wide *= 2
 	}
 	kvGrid := heads.KV * ceil(group, headTile)
 	for row := 0; row < rows; row += c.slice {
 		n := min(c.slice, rows-row)
 		p.Dispatch(shaders.AttendLogits{Lanes: lanes, Depth: uint32(t.Depth), KvHeads: uint32(heads.KV), Group: uint32(group), HeadTile: uint32(headTile), RowTile: uint32(rowTile), HeadPad: uint32(pad),
-			Head: first, Row: uint32(row), Rows: uint32(n), Stride: uint32(c.stride), Splits: uint32(c.splits),
+			Head: first, Row: uint32(row), Rows: uint32(n), Stride: uint32(c.stride), Splits: uint32(c.splits), Plane: kPlane,
 			Step: step.Range, Table: c.table.Range, K: c.k[layer].Range, Slots: c.slots[layer].Range, Q: c.q.Range, E: c.e.Range, Peaks: c.peaks.Range},
-			variant, c.splits, kvGrid, ceil(n, rowTile))
+			kVariant, c.splits, kvGrid, ceil(n, rowTile))
 		p.Dispatch(shaders.AttendValues{Lanes: lanes, Split: uint32(t.Split()), KvHeads: uint32(heads.KV), Group: uint32(group), HeadTile: uint32(headTile), RowTile: uint32(rowTile), HeadPad: uint32(pad), Wide: uint32(wide),
-			Head: first, Row: uint32(row), Rows: uint32(n), Stride: uint32(c.stride), Splits: uint32(c.splits),
+			Head: first, Row: uint32(row), Rows: uint32(n), Stride: uint32(c.stride), Splits: uint32(c.splits), Plane: vPlane,
 			Step: step.Range, Table: c.table.Range, V: c.v[layer].Range, E: c.e.Range, O: c.o.Range},
-			variant, c.splits, kvGrid, ceil(n, rowTile))
+			vVariant, c.splits, kvGrid, ceil(n, rowTile))
 		p.Dispatch(shaders.AttendMerge{Lanes: lanes, Split: uint32(t.Split()), KvHeads: uint32(heads.KV), Group: uint32(group), HeadDim: uint32(c.geometry.HeadDim), HeadPad: uint32(pad),
 			Head: first, Row: uint32(row), Rows: uint32(n), Splits: uint32(c.splits), YStride: uint32(yStride),
 			Step: step.Range, Table: c.table.Range, Peaks: c.peaks.Range, O: c.o.Range, Y: y, Shares: c.shares.Range},
@@ -164,7 +178,8 @@ func (c *Cache) Append(p *runtime.Program, step *runtime.Tensor, layer, rows int
 		Step: step.Range, Table: c.table.Range, Slots: c.slots[layer].Range, TableOut: c.table.Range, Moves: c.moves.Range, Log: c.log.Range},
 		variant, heads.KV, c.seqs, 1)
 	if c.Plan.Evicts() {
-		p.Dispatch(shaders.Compact{Lanes: lanes, KvHeads: uint32(heads.KV), Added: uint32(c.Plan.Added), HeadPad: uint32(pad), Head: first,
+		p.Dispatch(shaders.Compact{Lanes: lanes, KvHeads: uint32(heads.KV), Added: uint32(c.Plan.Added), KQuads: uint32(pad / k.pack), VQuads: uint32(pad / v.pack),
+			KScales: uint32(k.scales(pad)), VScales: uint32(v.scales(pad)), Head: first, KPlane: kPlane, VPlane: vPlane,
 			Step: step.Range, Table: c.table.Range, Moves: c.moves.Range, K: c.k[layer].Range, V: c.v[layer].Range, Slots: c.slots[layer].Range},
 			variant, heads.KV, c.seqs, 1)
 	}

@@ -16,26 +16,12 @@ type Geometry struct {
 	HeadDim int // dimensions of a head in K and V
 }
 
-// HeadPad is the head size as it is stored: rounded up to 8, so that a head is whole uvec4 in every type.
-func (g Geometry) HeadPad() int { return (g.HeadDim + 7) &^ 7 }
-
 // KVHeads counts the KV heads of all layers.
 func (g Geometry) KVHeads() (n int) {
 	for _, l := range g.Layers {
 		n += l.KV
 	}
 	return n
-}
-
-// ElementBytes is the size of one number of K or V in a cache type, 0 for an unknown type.
-func ElementBytes(cacheType string) int64 {
-	return map[string]int64{"f16": 2, "f32": 4}[cacheType]
-}
-
-// SlotBytes is the size of one slot of one KV head, K and V: what budgets in bytes, plans and reports count. Positions
-// and scores take TableBytes more.
-func (g Geometry) SlotBytes(cacheType string) int64 {
-	return 2 * int64(g.HeadPad()) * ElementBytes(cacheType)
 }
 
 // TableBytes is the size of a slot's position and score.
@@ -54,7 +40,7 @@ type Settings struct {
 	RecentRatio float64 // share of the budget that is the protected recent window
 	Sinks       int     // first positions never evicted; -1 = the policy's own default
 	Pinned      []Span  // positions never evicted, at most two spans
-	Type        string  // of K and V: f16 or f32
+	Type        string  // of K and V, as ParseTypes reads it
 	Positions   string  // "auto" or "original"
 	Chunk       int     // most rows of a prompt between two evictions
 }
@@ -63,6 +49,7 @@ type Settings struct {
 type Plan struct {
 	Settings
 	Policy   *Policy
+	Types    Types // of K and V
 	Context  int   // tokens that a percentage is of
 	Length   int   // tokens that will be processed, at most
 	Chunk    int   // most rows of a prompt between two evictions
@@ -91,8 +78,9 @@ func NewPlan(s Settings, g Geometry, context, length, prompt int) (*Plan, error)
 	if !policy.Evicts && length > context {
 		return nil, fmt.Errorf("h2o: policy %s keeps every token, and %d prompt and new tokens are more than the context of %d; raise --ctx, lower -n or choose a policy that evicts", policy.Name, length, context)
 	}
-	if ElementBytes(s.Type) == 0 {
-		return nil, fmt.Errorf("h2o: KV type %q, want f16 or f32", s.Type)
+	types, err := ParseTypes(s.Type)
+	if err != nil {
+		return nil, err
 	}
 	if s.Positions != "auto" && s.Positions != "original" {
 		return nil, fmt.Errorf("h2o: positions %q, want original: keys keep the rotation of their true position", s.Positions)
@@ -103,21 +91,21 @@ func NewPlan(s Settings, g Geometry, context, length, prompt int) (*Plan, error)
 	if !(s.RecentRatio >= 0 && s.RecentRatio <= 1) {
 		return nil, fmt.Errorf("h2o: recent ratio %g, want 0 to 1", s.RecentRatio)
 	}
-	p := &Plan{Settings: s, Policy: policy, Context: context, Length: length, Chunk: max(1, min(s.Chunk, prompt)), Sinks: s.Sinks}
-	perSlot := int64(g.KVHeads()) * g.SlotBytes(s.Type)
+	p := &Plan{Settings: s, Policy: policy, Types: types, Context: context, Length: length, Chunk: max(1, min(s.Chunk, prompt)), Sinks: s.Sinks}
+	perSlot := int64(g.KVHeads()) * g.SlotBytes(types)
 	p.Budget, p.Capacity = context, context
 	if policy.Evicts {
 		if p.Added = p.Chunk + policy.Every - 1; policy.Every == 0 {
 			p.Added = p.Chunk + length - prompt
 		}
-		if p.Budget, p.Capacity, err = s.Budget.Fit(context, p.Added, perSlot); err != nil {
+		if p.Budget, p.Capacity, err = s.Budget.Without(int64(len(g.Layers))*types.Waste()).Fit(context, p.Added, perSlot); err != nil {
 			return nil, err
 		}
 		if p.Capacity == context && length > context { // the budget leaves less than what is added below the context
 			p.Capacity = min(p.Budget+p.Added, length)
 		}
 	}
-	p.Bytes, p.Full = perSlot*int64(p.Capacity), perSlot*int64(max(context, length))
+	p.Bytes, p.Full = g.Bytes(types, p.Capacity), g.Bytes(types, max(context, length))
 	if p.Sinks < 0 {
 		p.Sinks = policy.Sinks
 	}

@@ -62,7 +62,7 @@ func TestRopeCacheTurnsPairsAndFillsSlots(t *testing.T) {
 	quarter := [][2]float32{{1, 0}, {1, 0}, {0, 1}, {0, 1}} // position 0 stays, position 1 turns by 90 degrees
 	for halves, want := range map[bool][]float64{false: {-4, 2, -8, 6, 10, 0}, true: {-6, -8, 2, 4, 10, 0}} {
 		r := RopeCache{QHeads: 1, KVHeads: 1, Dim: 5, Pad: 6, RopeDim: 4, Halves: halves, Scale: 2, Turns: quarter}
-		pool := &Pool{Type: "f16", Pad: 6, K: make([]float64, 18), V: make([]float64, 18), Slots: make([]Slot, 3)}
+		pool := &Pool{KType: "f16", VType: "f16", Pad: 6, K: make([]float64, 18), V: make([]float64, 18), Slots: make([]Slot, 3)}
 		x := []float32{1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 1, 1, 1, 1, 1e6}
 		q := r.Append([]Row{{Pos: 1}}, x, []Head{{Offset: 1, Live: 1, Rule: Rule{Birth: BirthPosition}}}, pool)
 		for i := range want {

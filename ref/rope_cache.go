@@ -27,8 +27,8 @@ func (r *RopeCache) Append(rows []Row, x []float32, heads []Head, pool *Pool) (q
 		for n := range r.KVHeads {
 			h := heads[row.Seq*r.KVHeads+n]
 			slot := h.Offset + h.Live + i - first
-			pool.hold(pool.key(slot), r.rotated(head(r.QHeads+n), row.Pos))
-			pool.hold(pool.value(slot), head(r.QHeads+r.KVHeads+n))
+			copy(pool.key(slot), Held(pool.KType, r.rotated(head(r.QHeads+n), row.Pos)))
+			copy(pool.value(slot), Held(pool.VType, head(r.QHeads+r.KVHeads+n)))
 			pool.Slots[slot] = Slot{Pos: row.Pos, Score: h.Born(row.Pos)}
 		}
 	}

@@ -5,6 +5,7 @@
 #include "include/step.glsl"
 #include "include/heads.glsl"
 #include "reduce.glsl"
+#include "include/scales.glsl"
 #include "pack.glsl"
 // First part of attention: e = exp(q k - m) for the slots of one split, with the split's own maximum m and sum of e.
 // Grid: x over splits, y over KV heads and tiles of their query heads, z over tiles of rows. A lane takes every
@@ -23,8 +24,9 @@ layout(push_constant) uniform Push {
     uint rows;   // rows in the slice
     uint stride; // of e, in slots
     uint splits; // stride of m and sum, in splits
+    uint plane;  // first uvec4 of scales in K
 } push;
-IN_UVEC4(2, K)                                            // (slots, HEAD_PAD) packed
+IN_UVEC4(2, K)                                            // (slots, HEAD_PAD) packed, scales
 IN_UVEC2(3, Slots)                                        // (slots) position, score
 IN_VEC4(4, Q)                                             // (rows, heads, HEAD_PAD) f32, scaled
 layout(binding = 5) writeonly buffer E { float e[]; };    // (slice rows, heads, slots) f32
@@ -32,6 +34,7 @@ layout(binding = 6) writeonly buffer Peaks { vec2 peaks[]; }; // (slice rows, he
 
 const uint PACKS = HEAD_PAD / PACK, TILES = (GROUP + HEAD_TILE - 1) / HEAD_TILE, HEADS = KV_HEADS * GROUP;
 const uint QUERIES = HEAD_TILE * ROW_TILE, QUADS = HEAD_PAD / 4;
+const uint SCALES = (HEAD_PAD + 2 * BLOCK - 1) / (2 * BLOCK); // words of scales per slot
 const float NEVER = -1e30; // the logit of a masked slot
 
 vec4 q[QUERIES * QUADS];
@@ -65,12 +68,19 @@ void main() {
     [[dont_unroll]] for (uint s = 0; s < DEPTH; s++) {
         uint slot = begin + s * lanes + lane, at = h.offset + min(slot, live - 1);
         uint key_pos = LOAD2(Slots, at).x;
+        vec2 scales[SCALES];
+        if (SCALED) {
+            [[unroll]] for (uint w = 0; w < SCALES; w++) scales[w] = unpackHalf2x16(LOAD(K, push.plane + (at * SCALES + w) / 4)[(at * SCALES + w) % 4]);
+        }
         float dots[QUERIES];
         [[unroll]] for (uint n = 0; n < QUERIES; n++) dots[n] = 0;
         [[unroll]] for (uint p = 0; p < PACKS; p++) {
             float k[PACK] = unpack(LOAD(K, at * PACKS + p));
-            [[unroll]] for (uint n = 0; n < QUERIES; n++)
-                [[unroll]] for (uint i = 0; i < PACK; i++) dots[n] += k[i] * q[n * QUADS + (p * PACK + i) / 4][i % 4];
+            [[unroll]] for (uint n = 0; n < QUERIES; n++) {
+                float sum = SCALED ? 0.0 : dots[n];
+                [[unroll]] for (uint i = 0; i < PACK; i++) sum += k[i] * q[n * QUADS + (p * PACK + i) / 4][i % 4];
+                dots[n] = SCALED ? dots[n] + scales[p * PACK / BLOCK / 2][p * PACK / BLOCK % 2] * sum : sum;
+            }
         }
         [[unroll]] for (uint n = 0; n < QUERIES; n++) {
             float logit = slot < live && key_pos <= pos[n / HEAD_TILE] ? dots[n] : NEVER;

@@ -5,6 +5,7 @@
 #include "include/step.glsl"
 #include "include/heads.glsl"
 #include "reduce.glsl"
+#include "include/scales.glsl"
 #include "pack.glsl"
 // Second part of attention: o = sum over the split's slots of e v, for all queries of the tile. WIDE lanes share the
 // dimensions of a head, the others take further slots, four at a time. Grid as in attend_logits. Twin: ref/attend.go
@@ -22,15 +23,17 @@ layout(push_constant) uniform Push {
     uint rows;   // rows in the slice
     uint stride; // of e, in slots
     uint splits; // stride of o, in splits
+    uint plane;  // first uvec4 of scales in V
 } push;
-IN_UVEC4(2, V)                                         // (slots, HEAD_PAD) packed
+IN_UVEC4(2, V)                                         // (slots, HEAD_PAD) packed, scales
 IN_VEC4(3, E)                                          // (slice rows, heads, slots) f32
 layout(binding = 4) writeonly buffer O { vec4 o[]; };  // (slice rows, heads, splits, HEAD_PAD) f32
 
-const uint PACKS = HEAD_PAD / PACK, TILES = (GROUP + HEAD_TILE - 1) / HEAD_TILE, HEADS = KV_HEADS * GROUP;
-const uint QUERIES = HEAD_TILE * ROW_TILE, OWN = (PACKS + WIDE - 1) / WIDE; // packs per lane
+const uint PACKS = HEAD_PAD / PACK, SHARES = HEAD_PAD / SHARE, TILES = (GROUP + HEAD_TILE - 1) / HEAD_TILE, HEADS = KV_HEADS * GROUP;
+const uint QUERIES = HEAD_TILE * ROW_TILE, OWN = (SHARES + WIDE - 1) / WIDE; // shares per lane
+const uint SCALES = (HEAD_PAD + 2 * BLOCK - 1) / (2 * BLOCK); // words of scales per slot
 
-float acc[QUERIES * OWN * PACK];
+float acc[QUERIES * OWN * SHARE];
 
 void main() {
     uint lane = gl_LocalInvocationID.x, split = gl_WorkGroupID.x, walkers = gl_WorkGroupSize.x / WIDE;
@@ -43,7 +46,7 @@ void main() {
     uint live = h.live + step_seq(seq).y, begin = split * SPLIT, first = row0 - push.row, rows = row_end - push.row;
     if (begin >= live) return;
 
-    [[unroll]] for (uint i = 0; i < QUERIES * OWN * PACK; i++) acc[i] = 0;
+    [[unroll]] for (uint i = 0; i < QUERIES * OWN * SHARE; i++) acc[i] = 0;
     uint end = min(begin + SPLIT, live);
     for (uint base = begin; base < end; base += walkers * 4) {
         uint slot = base + lane / WIDE * 4;
@@ -53,20 +56,24 @@ void main() {
             p[n] = LOAD(E, ((row * HEADS + head) * push.stride + slot) / 4);
         }
         [[unroll]] for (uint s = 0; s < 4; s++) {
-            uint at = (h.offset + min(slot + s, live - 1)) * PACKS; // a slot past the live ones weighs nothing
+            uint at = h.offset + min(slot + s, live - 1); // a slot past the live ones weighs nothing
             [[unroll]] for (uint w = 0; w < OWN; w++) {
-                float v[PACK] = unpack(LOAD(V, at + min(w * WIDE + lane % WIDE, PACKS - 1)));
-                [[unroll]] for (uint n = 0; n < QUERIES; n++)
-                    [[unroll]] for (uint i = 0; i < PACK; i++) acc[(n * OWN + w) * PACK + i] += p[n][s] * v[i];
+                uint share = min(w * WIDE + lane % WIDE, SHARES - 1), block = share * SHARE / BLOCK, word = at * SCALES + block / 2;
+                float v[SHARE] = unpack_share(LOAD(V, at * PACKS + share / (PACK / SHARE)), share % (PACK / SHARE));
+                float scale = SCALED ? unpackHalf2x16(LOAD(V, push.plane + word / 4)[word % 4])[block % 2] : 1.0;
+                [[unroll]] for (uint n = 0; n < QUERIES; n++) {
+                    float weight = SCALED ? p[n][s] * scale : p[n][s];
+                    [[unroll]] for (uint i = 0; i < SHARE; i++) acc[(n * OWN + w) * SHARE + i] += weight * v[i];
+                }
             }
         }
     }
     // A loop that stays one, over a copy: unrolled, the shuffles take a CPU driver's compiler minutes, and an array that
     // is indexed by a variable is no longer held in registers.
-    float sums[QUERIES * OWN * PACK];
-    [[unroll]] for (uint i = 0; i < QUERIES * OWN * PACK; i++) sums[i] = acc[i];
+    float sums[QUERIES * OWN * SHARE];
+    [[unroll]] for (uint i = 0; i < QUERIES * OWN * SHARE; i++) sums[i] = acc[i];
     if (walkers > 1) {
-        [[dont_unroll]] for (uint i = 0; i < QUERIES * OWN * PACK; i++) sums[i] = reduce_stride(sums[i], WIDE);
+        [[dont_unroll]] for (uint i = 0; i < QUERIES * OWN * SHARE; i++) sums[i] = reduce_stride(sums[i], WIDE);
     }
     if (lane >= WIDE) return;
     [[unroll]] for (uint n = 0; n < QUERIES; n++) {
@@ -75,10 +82,10 @@ void main() {
         uint base = ((row * HEADS + head) * push.splits + split) * HEAD_PAD / 4;
         [[unroll]] for (uint w = 0; w < OWN; w++) {
             uint part = w * WIDE + lane;
-            if (part >= PACKS) continue;
-            [[unroll]] for (uint i = 0; i < PACK; i += 4) {
-                uint a = (n * OWN + w) * PACK + i;
-                o[base + (part * PACK + i) / 4] = vec4(sums[a], sums[a + 1], sums[a + 2], sums[a + 3]);
+            if (part >= SHARES) continue;
+            [[unroll]] for (uint i = 0; i < SHARE; i += 4) {
+                uint a = (n * OWN + w) * SHARE + i;
+                o[base + (part * SHARE + i) / 4] = vec4(sums[a], sums[a + 1], sums[a + 2], sums[a + 3]);
             }
         }
     }

@@ -3,22 +3,24 @@
 #include "input.glsl"
 #include "include/step.glsl"
 #include "include/heads.glsl"
-#include "pack.glsl"
 // Moves survivors into the slots of evicted tokens, as evict.comp decided. No slot is both a source and a target.
 // Grid: x over KV heads, y over sequences. Twin: ref/evict.go
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint KV_HEADS = 2;
 layout(constant_id = 2) const uint ADDED = 1;      // entries in Moves for each KV head
-layout(constant_id = 3) const uint HEAD_PAD = 32;  // dimensions of a head in the cache
+layout(constant_id = 3) const uint K_QUADS = 4;    // uvec4 of a slot in k
+layout(constant_id = 4) const uint V_QUADS = 4;    // uvec4 of a slot in v
+layout(constant_id = 5) const uint K_SCALES = 0;   // words of scales of a slot in k
+layout(constant_id = 6) const uint V_SCALES = 0;   // words of scales of a slot in v
 layout(push_constant) uniform Push {
-    uint head; // first entry of the layer in Table
+    uint head;    // first entry of the layer in Table
+    uint k_plane; // first uvec4 of scales in k
+    uint v_plane; // first uvec4 of scales in v
 } push;
 IN_UVEC2(2, Moves)                                     // (sequences, KV_HEADS, ADDED) from, to: slots of the head
-layout(binding = 3) buffer K { uvec4 k[]; };           // (slots, HEAD_PAD) packed
-layout(binding = 4) buffer V { uvec4 v[]; };           // (slots, HEAD_PAD) packed
+layout(binding = 3) buffer K { uvec4 k[]; };           // (slots) packed, scales
+layout(binding = 4) buffer V { uvec4 v[]; };           // (slots) packed, scales
 layout(binding = 5) buffer Slots { uvec2 slots[]; };   // (slots) position, score
-
-const uint PACKS = HEAD_PAD / PACK;
 
 void main() {
     if (step_done()) return;
@@ -29,9 +31,15 @@ void main() {
         uvec2 move = LOAD2(Moves, (seq * KV_HEADS + kv) * ADDED + n);
         if (move.x == 0xFFFFFFFFu) return;
         uint from = h.offset + move.x, to = h.offset + move.y;
-        for (uint i = lane; i < PACKS; i += lanes) {
-            k[to * PACKS + i] = k[from * PACKS + i];
-            v[to * PACKS + i] = v[from * PACKS + i];
+        for (uint i = lane; i < K_QUADS; i += lanes) k[to * K_QUADS + i] = k[from * K_QUADS + i];
+        for (uint i = lane; i < V_QUADS; i += lanes) v[to * V_QUADS + i] = v[from * V_QUADS + i];
+        for (uint i = lane; i < K_SCALES; i += lanes) {
+            uint a = from * K_SCALES + i, b = to * K_SCALES + i;
+            k[push.k_plane + b / 4][b % 4] = k[push.k_plane + a / 4][a % 4];
+        }
+        for (uint i = lane; i < V_SCALES; i += lanes) {
+            uint a = from * V_SCALES + i, b = to * V_SCALES + i;
+            v[push.v_plane + b / 4][b % 4] = v[push.v_plane + a / 4][a % 4];
         }
         if (lane == 0) slots[to] = slots[from];
     }

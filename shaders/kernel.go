@@ -36,7 +36,7 @@ func (f Form) String() string { return formNames[f] }
 type Variant struct {
 	Form   Form
 	Weight string // weight type, "q4_1"; ignored by kernels that read no weights
-	Cache  string // K and V type, "f16"; ignored by kernels that do not touch the cache
+	Cache  string // type of the K or V that the kernel packs or unpacks, "f16"; ignored by the others
 }
 
 // Access says what a dispatch does with a binding.

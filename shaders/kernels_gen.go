@@ -13,7 +13,7 @@ import (
 var WeightTypes = []string{"bf16", "f16", "f32", "q4_0", "q4_1", "q8_0"}
 
 // CacheTypes are the types that K and V can be held in.
-var CacheTypes = []string{"f16", "f32"}
+var CacheTypes = []string{"f16", "f32", "q4_0", "q8_0"}
 
 // Advance binds advance.comp.
 //
@@ -96,17 +96,18 @@ type AttendLogits struct {
 	Rows   uint32 // rows in the slice
 	Stride uint32 // of e, in slots
 	Splits uint32 // stride of m and sum, in splits
+	Plane  uint32 // first uvec4 of scales in K
 
 	Step  vk.Range
 	Table vk.Range
-	K     vk.Range // (slots, HEAD_PAD) packed
+	K     vk.Range // (slots, HEAD_PAD) packed, scales
 	Slots vk.Range // (slots) position, score
 	Q     vk.Range // (rows, heads, HEAD_PAD) f32, scaled
 	E     vk.Range // (slice rows, heads, slots) f32
 	Peaks vk.Range // (slice rows, heads, splits) m, sum
 }
 
-var attendLogitsInfo = info{name: "attend_logits", weights: false, cache: true, push: 20, count: 7, bindings: []bindingInfo{
+var attendLogitsInfo = info{name: "attend_logits", weights: false, cache: true, push: 24, count: 7, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},  // Step
 	{vk.RGBA32Uint, Read},  // Table
 	{vk.RGBA32Uint, Read},  // K
@@ -118,12 +119,13 @@ var attendLogitsInfo = info{name: "attend_logits", weights: false, cache: true, 
 
 // Call implements Kernel.
 func (k AttendLogits) Call(v Variant) (Call, error) {
-	push := make([]byte, 20)
+	push := make([]byte, 24)
 	binary.LittleEndian.PutUint32(push[0:], k.Head)
 	binary.LittleEndian.PutUint32(push[4:], k.Row)
 	binary.LittleEndian.PutUint32(push[8:], k.Rows)
 	binary.LittleEndian.PutUint32(push[12:], k.Stride)
 	binary.LittleEndian.PutUint32(push[16:], k.Splits)
+	binary.LittleEndian.PutUint32(push[20:], k.Plane)
 	return attendLogitsInfo.call(v, []uint32{k.Lanes, k.Depth, k.KvHeads, k.Group, k.HeadTile, k.RowTile, k.HeadPad}, push, []vk.Range{k.Step, k.Table, k.K, k.Slots, k.Q, k.E, k.Peaks})
 }
 
@@ -192,15 +194,16 @@ type AttendValues struct {
 	Rows   uint32 // rows in the slice
 	Stride uint32 // of e, in slots
 	Splits uint32 // stride of o, in splits
+	Plane  uint32 // first uvec4 of scales in V
 
 	Step  vk.Range
 	Table vk.Range
-	V     vk.Range // (slots, HEAD_PAD) packed
+	V     vk.Range // (slots, HEAD_PAD) packed, scales
 	E     vk.Range // (slice rows, heads, slots) f32
 	O     vk.Range // (slice rows, heads, splits, HEAD_PAD) f32
 }
 
-var attendValuesInfo = info{name: "attend_values", weights: false, cache: true, push: 20, count: 8, bindings: []bindingInfo{
+var attendValuesInfo = info{name: "attend_values", weights: false, cache: true, push: 24, count: 8, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},   // Step
 	{vk.RGBA32Uint, Read},   // Table
 	{vk.RGBA32Uint, Read},   // V
@@ -210,12 +213,13 @@ var attendValuesInfo = info{name: "attend_values", weights: false, cache: true, 
 
 // Call implements Kernel.
 func (k AttendValues) Call(v Variant) (Call, error) {
-	push := make([]byte, 20)
+	push := make([]byte, 24)
 	binary.LittleEndian.PutUint32(push[0:], k.Head)
 	binary.LittleEndian.PutUint32(push[4:], k.Row)
 	binary.LittleEndian.PutUint32(push[8:], k.Rows)
 	binary.LittleEndian.PutUint32(push[12:], k.Stride)
 	binary.LittleEndian.PutUint32(push[16:], k.Splits)
+	binary.LittleEndian.PutUint32(push[20:], k.Plane)
 	return attendValuesInfo.call(v, []uint32{k.Lanes, k.Split, k.KvHeads, k.Group, k.HeadTile, k.RowTile, k.HeadPad, k.Wide}, push, []vk.Range{k.Step, k.Table, k.V, k.E, k.O})
 }
 
@@ -227,19 +231,24 @@ type Compact struct {
 	Lanes   uint32 // workgroup size
 	KvHeads uint32
 	Added   uint32 // entries in Moves for each KV head
-	HeadPad uint32 // dimensions of a head in the cache
+	KQuads  uint32 // uvec4 of a slot in k
+	VQuads  uint32 // uvec4 of a slot in v
+	KScales uint32 // words of scales of a slot in k
+	VScales uint32 // words of scales of a slot in v
 
-	Head uint32 // first entry of the layer in Table
+	Head   uint32 // first entry of the layer in Table
+	KPlane uint32 // first uvec4 of scales in k
+	VPlane uint32 // first uvec4 of scales in v
 
 	Step  vk.Range
 	Table vk.Range
 	Moves vk.Range // (sequences, KV_HEADS, ADDED) from, to: slots of the head
-	K     vk.Range // (slots, HEAD_PAD) packed
-	V     vk.Range // (slots, HEAD_PAD) packed
+	K     vk.Range // (slots) packed, scales
+	V     vk.Range // (slots) packed, scales
 	Slots vk.Range // (slots) position, score
 }
 
-var compactInfo = info{name: "compact", weights: false, cache: true, push: 4, count: 4, bindings: []bindingInfo{
+var compactInfo = info{name: "compact", weights: false, cache: false, push: 12, count: 7, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},         // Step
 	{vk.RGBA32Uint, Read},         // Table
 	{vk.RG32Uint, Read},           // Moves
@@ -250,9 +259,11 @@ var compactInfo = info{name: "compact", weights: false, cache: true, push: 4, co
 
 // Call implements Kernel.
 func (k Compact) Call(v Variant) (Call, error) {
-	push := make([]byte, 4)
+	push := make([]byte, 12)
 	binary.LittleEndian.PutUint32(push[0:], k.Head)
-	return compactInfo.call(v, []uint32{k.Lanes, k.KvHeads, k.Added, k.HeadPad}, push, []vk.Range{k.Step, k.Table, k.Moves, k.K, k.V, k.Slots})
+	binary.LittleEndian.PutUint32(push[4:], k.KPlane)
+	binary.LittleEndian.PutUint32(push[8:], k.VPlane)
+	return compactInfo.call(v, []uint32{k.Lanes, k.KvHeads, k.Added, k.KQuads, k.VQuads, k.KScales, k.VScales}, push, []vk.Range{k.Step, k.Table, k.Moves, k.K, k.V, k.Slots})
 }
 
 // Embed binds embed.comp.
@@ -418,32 +429,37 @@ func (k RmsNorm) Call(v Variant) (Call, error) {
 // RopeCache binds rope_cache.comp.
 //
 // Splits the fused projection of each row: q is rotated and scaled, k is rotated and goes with v into the cache slot that
-// follows the live ones; the slot learns its position and its score at birth. One invocation per PACK dimensions of a head.
+// follows the live ones; the slot learns its position and its score at birth. One invocation per UNIT dimensions of a head.
+// Where K and V have two types, q and k heads are one dispatch, v heads another.
 // Rotation of pair (a, b): (a cos - b sin, b cos + a sin). Twin: ref/rope_cache.go
 type RopeCache struct {
 	Lanes   uint32 // workgroup size
 	QHeads  uint32 // query heads
 	KvHeads uint32
 	HeadDim uint32 // dimensions of a head
-	HeadPad uint32 // the same, rounded up to 8: what q and the cache hold
+	HeadPad uint32 // the same, padded: what q and the cache hold
 	RopeDim uint32 // leading dimensions that are rotated
 	Halves  uint32 // 0: pairs are neighbours; 1: pairs lie ROPE_DIM / 2 apart
 
 	Head    uint32  // first entry of the layer in Table
 	XStride uint32  // f32 per row of x
 	Scale   float32 // of q: 1 / sqrt(HEAD_DIM)
+	Begin   uint32  // first head of this dispatch, of q, k and v heads
+	Count   uint32  // heads of this dispatch
+	KPlane  uint32  // first uvec4 of scales in k
+	VPlane  uint32  // first uvec4 of scales in v
 
 	Step  vk.Range
 	Table vk.Range
 	X     vk.Range // (rows, x_stride) f32: q heads, k heads, v heads
 	Rope  vk.Range // (positions, ROPE_DIM / 2) cos, sin
 	Q     vk.Range // (rows, Q_HEADS, HEAD_PAD) f32
-	K     vk.Range // (slots, HEAD_PAD) packed
-	V     vk.Range // (slots, HEAD_PAD) packed
+	K     vk.Range // (slots, HEAD_PAD) packed, scales
+	V     vk.Range // (slots, HEAD_PAD) packed, scales
 	Slots vk.Range // (slots) position, score as f32 bits
 }
 
-var ropeCacheInfo = info{name: "rope_cache", weights: false, cache: true, push: 12, count: 7, bindings: []bindingInfo{
+var ropeCacheInfo = info{name: "rope_cache", weights: false, cache: true, push: 28, count: 7, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},   // Step
 	{vk.RGBA32Uint, Read},   // Table
 	{vk.R32Float, Read},     // X
@@ -456,10 +472,14 @@ var ropeCacheInfo = info{name: "rope_cache", weights: false, cache: true, push: 
 
 // Call implements Kernel.
 func (k RopeCache) Call(v Variant) (Call, error) {
-	push := make([]byte, 12)
+	push := make([]byte, 28)
 	binary.LittleEndian.PutUint32(push[0:], k.Head)
 	binary.LittleEndian.PutUint32(push[4:], k.XStride)
 	binary.LittleEndian.PutUint32(push[8:], math.Float32bits(k.Scale))
+	binary.LittleEndian.PutUint32(push[12:], k.Begin)
+	binary.LittleEndian.PutUint32(push[16:], k.Count)
+	binary.LittleEndian.PutUint32(push[20:], k.KPlane)
+	binary.LittleEndian.PutUint32(push[24:], k.VPlane)
 	return ropeCacheInfo.call(v, []uint32{k.Lanes, k.QHeads, k.KvHeads, k.HeadDim, k.HeadPad, k.RopeDim, k.Halves}, push, []vk.Range{k.Step, k.Table, k.X, k.Rope, k.Q, k.K, k.V, k.Slots})
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"vkdecode/h2o"
 	"vkdecode/ref"
 	"vkdecode/shaders"
 )
@@ -13,7 +14,7 @@ const attendError = 1e-10
 
 // attendCase is the attention of a step's rows over the cache, in slices of rows, with the scores it leaves.
 type attendCase struct {
-	cache             string
+	types             h2o.Types
 	kvHeads, group    int
 	headTile, rowTile int // queries of a workgroup
 	dim, depth        int
@@ -36,8 +37,8 @@ var rules = []ref.Rule{
 }
 
 func (c attendCase) String() string {
-	return fmt.Sprintf("%s, %d heads of group %d by %d, %d dimensions, %d slots deep, %v live and new, slices of %d rows by %d, %+v",
-		c.cache, c.kvHeads, c.group, c.headTile, c.dim, c.depth, c.seqs, c.slice, c.rowTile, c.rule)
+	return fmt.Sprintf("%v, %d heads of group %d by %d, %d dimensions, %d slots deep, %v live and new, slices of %d rows by %d, %+v",
+		c.types, c.kvHeads, c.group, c.headTile, c.dim, c.depth, c.seqs, c.slice, c.rowTile, c.rule)
 }
 
 func attendCases(l launch) (all []opCase) {
@@ -50,7 +51,7 @@ func attendCases(l launch) (all []opCase) {
 		if l.form == shaders.Shared && i%2 != l.lanes/64 { // the two sizes share the cases: barriers make pipelines slow to build
 			continue
 		}
-		c.cache = shaders.CacheTypes[(i+i/2+int(l.form))%2]
+		c.types = typesOf(i, int(l.form))
 		split := c.depth * l.lanes
 		steps := []attendCase{{seqs: []sequence{{rows: 1}}, slice: 1}, {seqs: []sequence{{live: 2*split + 3, rows: 1}}, slice: 1}, {seqs: []sequence{{live: split - 2, rows: 7}}, slice: 4}}
 		if c.rowTile == 1 { // rows of a tile are of one sequence
@@ -59,6 +60,13 @@ func attendCases(l launch) (all []opCase) {
 		for n, s := range steps {
 			c.seqs, c.slice, c.rule = s.seqs, s.slice, rules[(i+3*n)%len(rules)]
 			all = append(all, c)
+		}
+	}
+	for _, dim := range []int{32, 48, 64, 80, 128} {
+		for _, types := range mixed {
+			if l.form != shaders.Shared {
+				all = append(all, attendCase{types: types, kvHeads: 2, group: 2, headTile: 2, rowTile: 1, dim: dim, depth: 1, seqs: []sequence{{live: 2*l.lanes + 3, rows: 2}}, slice: 2})
+			}
 		}
 	}
 	return all
@@ -75,7 +83,7 @@ func (c attendCase) sizes(l launch) (s attendSizes) {
 	for _, q := range c.seqs {
 		live = max(live, q.live+q.rows)
 	}
-	s.pad, s.heads, s.split = (c.dim+7)/8*8, c.kvHeads*c.group, c.depth*l.lanes
+	s.pad, s.heads, s.split = padOf(c.types, c.dim), c.kvHeads*c.group, c.depth*l.lanes
 	s.splits = ceil(live, s.split) + 1 // the last one is empty
 	s.stride, s.yStride = s.splits*s.split, s.heads*c.dim+3
 	return s
@@ -85,7 +93,7 @@ func (c attendCase) run(b *bench, l launch) error {
 	rnd := rand.New(rand.NewPCG(uint64(c.dim), uint64(len(c.seqs))))
 	s := c.sizes(l)
 	var first []ref.Slot // of the sequence's first head: with one score for the layer, all heads hold the same tokens
-	r := b.newCache(l, rnd, c.cache, s.pad, c.kvHeads, c.seqs, func(h *ref.Head, seq int, slots []ref.Slot) {
+	r := b.newCache(l, rnd, c.types, s.pad, c.kvHeads, c.seqs, func(h *ref.Head, seq int, slots []ref.Slot) {
 		h.Rule = c.rule
 		if seq == 1 {
 			h.Update = ref.UpdateNone
@@ -123,16 +131,16 @@ func (c attendCase) add(r *cacheRig, s attendSizes, row int, q, y *tensor) atten
 	lanes, kv, group, headTile, rowTile := uint32(r.lanes), uint32(c.kvHeads), uint32(c.group), uint32(c.headTile), uint32(c.rowTile)
 	at, rows, stride, splits := uint32(row), uint32(c.slice), uint32(s.stride), uint32(s.splits)
 	wide := 1
-	for packs := s.pad * map[string]int{"f16": 2, "f32": 4}[c.cache] / 16; wide < packs && wide < r.lanes; wide *= 2 {
+	for shares := s.pad / min(8, 4*wordValues(c.types.V)); wide < shares && wide < r.lanes; wide *= 2 {
 	}
 	heads := c.kvHeads * ceil(c.group, c.headTile)
 	r.add(shaders.AttendLogits{Lanes: lanes, Depth: uint32(c.depth), KvHeads: kv, Group: group, HeadTile: headTile, RowTile: rowTile, HeadPad: uint32(s.pad),
-		Head: others, Row: at, Rows: rows, Stride: stride, Splits: splits,
+		Head: others, Row: at, Rows: rows, Stride: stride, Splits: splits, Plane: r.kPlane,
 		Step: r.step.Range, Table: r.table.Range, K: r.k.Range, Slots: r.slots.Range, Q: q.Range, E: t.e.Range, Peaks: t.peaks.Range},
-		"", c.cache, s.splits, heads, ceil(c.slice, c.rowTile))
+		"", c.types.K, s.splits, heads, ceil(c.slice, c.rowTile))
 	r.add(shaders.AttendValues{Lanes: lanes, Split: uint32(s.split), KvHeads: kv, Group: group, HeadTile: headTile, RowTile: rowTile, HeadPad: uint32(s.pad), Wide: uint32(wide),
-		Head: others, Row: at, Rows: rows, Stride: stride, Splits: splits,
-		Step: r.step.Range, Table: r.table.Range, V: r.v.Range, E: t.e.Range, O: t.o.Range}, "", c.cache, s.splits, heads, ceil(c.slice, c.rowTile))
+		Head: others, Row: at, Rows: rows, Stride: stride, Splits: splits, Plane: r.vPlane,
+		Step: r.step.Range, Table: r.table.Range, V: r.v.Range, E: t.e.Range, O: t.o.Range}, "", c.types.V, s.splits, heads, ceil(c.slice, c.rowTile))
 	r.add(shaders.AttendMerge{Lanes: lanes, Split: uint32(s.split), KvHeads: kv, Group: group, HeadDim: uint32(c.dim), HeadPad: uint32(s.pad),
 		Head: others, Row: at, Rows: rows, Splits: splits, YStride: uint32(s.yStride),
 		Step: r.step.Range, Table: r.table.Range, Peaks: t.peaks.Range, O: t.o.Range, Y: y.Range, Shares: t.shares.Range}, "", "", s.heads, c.slice+1, 1)

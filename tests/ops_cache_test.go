@@ -6,8 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/x448/float16"
-
+	"vkdecode/h2o"
 	"vkdecode/ref"
 	"vkdecode/runtime"
 	"vkdecode/shaders"
@@ -23,6 +22,7 @@ type cacheRig struct {
 	rows    []ref.Row
 
 	table, k, v, slots *tensor
+	kPlane, vPlane     uint32 // uvec4 of k and v at which scales begin
 }
 
 // others is the number of entries before the layer's in the table; they are another layer's.
@@ -35,18 +35,17 @@ type sequence struct {
 }
 
 // newCache fills a cache with random tokens. set changes a head before it is written, with all its slots.
-func (b *bench) newCache(l launch, rnd *rand.Rand, cacheType string, pad, kvHeads int, seqs []sequence, set func(h *ref.Head, seq int, slots []ref.Slot)) *cacheRig {
-	c := &cacheRig{kvHeads: kvHeads, twin: &ref.Pool{Type: cacheType, Pad: pad}}
+func (b *bench) newCache(l launch, rnd *rand.Rand, types h2o.Types, pad, kvHeads int, seqs []sequence, set func(h *ref.Head, seq int, slots []ref.Slot)) *cacheRig {
+	c := &cacheRig{kvHeads: kvHeads, twin: &ref.Pool{KType: types.K, VType: types.V, Pad: pad}}
 	capacity := 0
 	for _, s := range seqs {
 		capacity = max(capacity, s.live+s.rows+2)
 	}
 	n := capacity * kvHeads * len(seqs)
 	c.twin.Slots = make([]ref.Slot, n)
-	for range n * pad {
-		c.twin.K = append(c.twin.K, round(cacheType, rnd.NormFloat64()))
-		c.twin.V = append(c.twin.V, round(cacheType, rnd.NormFloat64()))
-	}
+	k, v := randomCache(rnd, types.K, n, pad), randomCache(rnd, types.V, n, pad)
+	c.twin.K, c.twin.V = widen(unpacked(types.K, k, n, pad)), widen(unpacked(types.V, v, n, pad))
+	c.kPlane, c.vPlane = uint32(layoutOf(types.K, n, pad).plane/4), uint32(layoutOf(types.V, n, pad).plane/4)
 	var rows []runtime.Row
 	for seq, s := range seqs {
 		end := cmp.Or(s.first, s.live*3/2+rnd.IntN(4)) // positions before the step's; some are gone
@@ -73,7 +72,7 @@ func (b *bench) newCache(l launch, rnd *rand.Rand, cacheType string, pad, kvHead
 	c.rig = b.rig(l, rows)
 	c.table = in(c.rig, "table", c.tableWords())
 	c.slots = in(c.rig, "slots", c.slotWords())
-	c.k, c.v = in(c.rig, "k", packed(cacheType, c.twin.K)), in(c.rig, "v", packed(cacheType, c.twin.V))
+	c.k, c.v = in(c.rig, "k", k), in(c.rig, "v", v)
 	return c
 }
 
@@ -121,52 +120,20 @@ func (c *cacheRig) added(seq int) (n, last int) {
 }
 
 // compareCache compares K, V and the slots with the twin's.
-func (c *cacheRig) compareCache(most float64) error {
+func (c *cacheRig) compareCache(mostK, mostV float64) error {
 	if err := compareWords("slots", c.words(c.slots), c.slotWords()); err != nil {
 		return err
 	}
-	if err := compare("k", unpacked(c.twin.Type, c.words(c.k)), c.twin.K, most); err != nil {
+	n, pad := len(c.twin.Slots), c.twin.Pad
+	if err := compare("k", unpacked(c.twin.KType, c.words(c.k), n, pad), c.twin.K, mostK); err != nil {
 		return err
 	}
-	return compare("v", unpacked(c.twin.Type, c.words(c.v)), c.twin.V, most)
-}
-
-// round is a value as a cache of this type holds it.
-func round(cacheType string, v float64) float64 {
-	if cacheType == "f16" {
-		return float64(float16.Fromfloat32(float32(v)).Float32())
-	}
-	return float64(float32(v))
-}
-
-// packed are values as cache/<type>/pack.glsl packs them.
-func packed(cacheType string, values []float64) (words []uint32) {
-	for i := 0; i < len(values); i++ {
-		if cacheType == "f32" {
-			words = append(words, math.Float32bits(float32(values[i])))
-			continue
-		}
-		low, high := float16.Fromfloat32(float32(values[i])), float16.Fromfloat32(float32(values[i+1]))
-		words = append(words, uint32(low.Bits())|uint32(high.Bits())<<16)
-		i++
-	}
-	return words
-}
-
-func unpacked(cacheType string, words []uint32) (values []float32) {
-	for _, w := range words {
-		if cacheType == "f32" {
-			values = append(values, math.Float32frombits(w))
-		} else {
-			values = append(values, float16.Frombits(uint16(w)).Float32(), float16.Frombits(uint16(w>>16)).Float32())
-		}
-	}
-	return values
+	return compare("v", unpacked(c.twin.VType, c.words(c.v), n, pad), c.twin.V, mostV)
 }
 
 // ropeCacheCase brings the rows of three sequences into the cache.
 type ropeCacheCase struct {
-	cache          string
+	types          h2o.Types
 	group, kvHeads int
 	dim, ropeDim   int
 	halves         bool
@@ -175,7 +142,7 @@ type ropeCacheCase struct {
 }
 
 func (c ropeCacheCase) String() string {
-	return fmt.Sprintf("%s, %d heads of group %d, %d of %d dimensions rotated, halves %t", c.cache, c.kvHeads, c.group, c.ropeDim, c.dim, c.halves)
+	return fmt.Sprintf("%v, %d heads of group %d, %d of %d dimensions rotated, halves %t", c.types, c.kvHeads, c.group, c.ropeDim, c.dim, c.halves)
 }
 
 func ropeCacheCases(l launch) (all []opCase) {
@@ -184,23 +151,24 @@ func ropeCacheCases(l launch) (all []opCase) {
 		{group: 4, kvHeads: 2, dim: 48, ropeDim: 24, halves: true}, {group: 16, kvHeads: 1, dim: 64, ropeDim: 64, huge: 1e6},
 		{group: 2, kvHeads: 2, dim: 80, ropeDim: 20}, {group: 1, kvHeads: 2, dim: 128, ropeDim: 128, halves: true},
 	} {
-		c.cache = shaders.CacheTypes[(i+i/2+l.lanes/32)%2]
+		c.types = typesOf(i, l.lanes/32)
 		all = append(all, c)
+	}
+	for _, dim := range []int{32, 48, 64, 80, 128} {
+		for _, types := range mixed {
+			all = append(all, ropeCacheCase{types: types, group: 2, kvHeads: 2, dim: dim, ropeDim: dim})
+		}
 	}
 	return all
 }
 
 func (c ropeCacheCase) run(b *bench, l launch) error {
 	rnd := rand.New(rand.NewPCG(uint64(c.dim), 1))
-	pad, qHeads := (c.dim+7)/8*8, c.group*c.kvHeads
-	r := b.newCache(l, rnd, c.cache, pad, c.kvHeads, []sequence{{live: 4, rows: 2}, {live: 2}, {rows: 3}}, nil)
+	pad, qHeads := padOf(c.types, c.dim), c.group*c.kvHeads
+	r := b.newCache(l, rnd, c.types, pad, c.kvHeads, []sequence{{live: 4, rows: 2}, {live: 2}, {rows: 3}}, nil)
 	defer r.free()
 	heads := qHeads + 2*c.kvHeads
 	x := randomFloats(rnd, len(r.rows)*heads*c.dim)
-	most := productError
-	if c.cache == "f16" {
-		most = 1e-8 // one value in some hundred is rounded the other way
-	}
 	if c.huge != 0 {
 		x[len(x)-1], x[len(x)-2] = c.huge, -c.huge
 	}
@@ -215,11 +183,20 @@ func (c ropeCacheCase) run(b *bench, l launch) error {
 		rope.Turns = append(rope.Turns, [2]float32{float32(cos), float32(sin)})
 	}
 	q := r.out("q", (len(r.rows)+1)*qHeads*pad)
-	perPack := map[string]int{"f16": 8, "f32": 4}[c.cache]
-	r.add(shaders.RopeCache{Lanes: uint32(l.lanes), QHeads: uint32(qHeads), KvHeads: uint32(c.kvHeads), HeadDim: uint32(c.dim), HeadPad: uint32(pad), RopeDim: uint32(c.ropeDim),
-		Halves: word(c.halves), Head: others, XStride: uint32(xStride), Scale: 0.3, Step: r.step.Range, Table: r.table.Range, X: in(r.rig, "x", strided).Range,
-		Rope: in(r.rig, "rope", rope.Turns).Range, Q: q.Range, K: r.k.Range, V: r.v.Range, Slots: r.slots.Range},
-		"", c.cache, ceil(heads*pad/perPack, l.lanes)+1, len(r.rows)+1, 1)
+	xs, turns := in(r.rig, "x", strided), in(r.rig, "rope", rope.Turns)
+	enter := func(cache string, begin, count int) {
+		units := map[string]int{"f32": pad / 4, "f16": pad / 8, "q8_0": ceil(pad, 64), "q4_0": ceil(pad, 64)}[cache]
+		r.add(shaders.RopeCache{Lanes: uint32(l.lanes), QHeads: uint32(qHeads), KvHeads: uint32(c.kvHeads), HeadDim: uint32(c.dim), HeadPad: uint32(pad), RopeDim: uint32(c.ropeDim),
+			Halves: word(c.halves), Head: others, XStride: uint32(xStride), Scale: 0.3, Begin: uint32(begin), Count: uint32(count), KPlane: r.kPlane, VPlane: r.vPlane,
+			Step: r.step.Range, Table: r.table.Range, X: xs.Range, Rope: turns.Range, Q: q.Range, K: r.k.Range, V: r.v.Range, Slots: r.slots.Range},
+			"", cache, ceil(count*units, l.lanes)+1, len(r.rows)+1, 1)
+	}
+	if c.types.K == c.types.V {
+		enter(c.types.K, 0, heads)
+	} else {
+		enter(c.types.K, 0, qHeads+c.kvHeads)
+		enter(c.types.V, qHeads+c.kvHeads, c.kvHeads)
+	}
 	if err := r.run(); err != nil {
 		return err
 	}
@@ -231,5 +208,5 @@ func (c ropeCacheCase) run(b *bench, l launch) error {
 	if err := compare("q", r.floats(q), want, productError); err != nil {
 		return err
 	}
-	return r.compareCache(most)
+	return r.compareCache(roundingError(c.types.K), roundingError(c.types.V))
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"vkdecode/h2o"
 	"vkdecode/ref"
 	"vkdecode/shaders"
 	"vkdecode/tests/drivers"
@@ -21,8 +22,8 @@ var opForgeries = []struct {
 	{"a bias", "y: ", matmulCase{weight: "q8_0", share: 1, perLane: 4, cols: 2, biased: true, epilogue: ref.SiluPair, rows: 90, blocks: 9, many: 2,
 		forge: func(_ []byte, bias []float32) { bias[95] += 1e-2 }}},
 	{"a norm's weight", "y: ", rmsNormCase{width: 577, eps: 1e-5, forge: func(w []float32) { w[576] += 1e-4 }}},
-	{"the other pairs", "q: ", ropeCacheCase{cache: "f16", group: 1, kvHeads: 1, dim: 20, ropeDim: 20, forge: func(r *ref.RopeCache) { r.Halves = true }}},
-	{"positions off by one", "q: ", ropeCacheCase{cache: "f16", group: 1, kvHeads: 1, dim: 20, ropeDim: 20, forge: func(r *ref.RopeCache) { r.Turns = r.Turns[10:] }}},
+	{"the other pairs", "q: ", ropeCacheCase{types: h2o.Types{K: "f16", V: "f16"}, group: 1, kvHeads: 1, dim: 20, ropeDim: 20, forge: func(r *ref.RopeCache) { r.Halves = true }}},
+	{"positions off by one", "q: ", ropeCacheCase{types: h2o.Types{K: "f16", V: "f16"}, group: 1, kvHeads: 1, dim: 20, ropeDim: 20, forge: func(r *ref.RopeCache) { r.Turns = r.Turns[10:] }}},
 	{"a key", "e of slice 0: ", forgedAttention(func(c *cacheRig) { c.twin.K[len(c.twin.K)/2] += 1e-2 })},
 	{"a value of the cache", "o of slice 0: ", forgedAttention(func(c *cacheRig) { c.twin.V[len(c.twin.V)/2] += 1e-2 })},
 	{"a mask off by one", "e of slice 0: ", forgedAttention(func(c *cacheRig) { c.rows[0].Pos++ })},
@@ -61,12 +62,12 @@ var opForgeries = []struct {
 }
 
 func forgedAttention(forge func(c *cacheRig)) attendCase {
-	return attendCase{cache: "f16", kvHeads: 1, group: 2, headTile: 2, rowTile: 1, dim: 20, depth: 1, seqs: []sequence{{live: 100, rows: 2}}, slice: 2, rule: rules[0], forge: forge}
+	return attendCase{types: h2o.Types{K: "f16", V: "f16"}, kvHeads: 1, group: 2, headTile: 2, rowTile: 1, dim: 20, depth: 1, seqs: []sequence{{live: 100, rows: 2}}, slice: 2, rule: rules[0], forge: forge}
 }
 
 // forgedEviction changes the twin's live slots.
 func forgedEviction(scores scoring, forge func(slots []ref.Slot)) evictCase {
-	return evictCase{cache: "f16", kvHeads: 1, most: 8, seqs: []sequence{{live: 50, rows: 3}}, excess: []int{3}, scores: scores,
+	return evictCase{types: h2o.Types{K: "f16", V: "f16"}, dim: 24, kvHeads: 1, most: 8, seqs: []sequence{{live: 50, rows: 3}}, excess: []int{3}, scores: scores,
 		forge: func(c *cacheRig) { forge(c.twin.Slots[c.heads[0].Offset:][:53]) }}
 }
 

@@ -5,13 +5,15 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"vkdecode/h2o"
 	"vkdecode/ref"
 	"vkdecode/shaders"
 )
 
 // evictCase evicts from the cache and compacts it.
 type evictCase struct {
-	cache   string
+	types   h2o.Types
+	dim     int
 	kvHeads int
 	most    int // tokens added between two evictions, at most
 	seqs    []sequence
@@ -25,7 +27,7 @@ type evictCase struct {
 }
 
 func (c evictCase) String() string {
-	return fmt.Sprintf("%s, %d heads, %v live and new, up to %d of %d go, protected %t, waiting %t, seed %d", c.cache, c.kvHeads, c.seqs, c.excess, c.most, c.protect, c.wait, c.seed)
+	return fmt.Sprintf("%v of %d, %d heads, %v live and new, up to %d of %d go, protected %t, waiting %t, seed %d", c.types, c.dim, c.kvHeads, c.seqs, c.excess, c.most, c.protect, c.wait, c.seed)
 }
 
 // scoring draws a score.
@@ -38,13 +40,14 @@ func equal(*rand.Rand) float32        { return 0.25 }
 func evictCases(launch) (all []opCase) {
 	for seed, scores := range []scoring{distinct, tied, equal, distinct, tied} {
 		protect := seed != 3
-		for _, c := range []evictCase{
+		for i, c := range []evictCase{
 			{most: 1, seqs: []sequence{{live: 40, rows: 1}, {live: 150, rows: 1}, {rows: 1}}, excess: []int{1, 1, 0}},
 			{most: 8, seqs: []sequence{{}, {live: 150, rows: 8}, {live: 9, rows: 1}, {live: 30, rows: 7}}, excess: []int{0, 8, 1, 5}},
 			{most: 300, seqs: []sequence{{live: 700, rows: 212}, {rows: 300}}, excess: []int{300, 200}},
 			{most: 300, seqs: []sequence{{live: 100, rows: 2}, {live: 300, rows: 20}}, excess: []int{70, 2}},
 		} {
-			c.cache, c.kvHeads, c.seed, c.scores, c.protect, c.wait = shaders.CacheTypes[seed%2], 2, uint64(seed), scores, protect, seed == 4
+			c.types, c.dim = typesOf(4*seed+i, seed), []int{24, 80}[seed%2]
+			c.kvHeads, c.seed, c.scores, c.protect, c.wait = 2, uint64(seed), scores, protect, seed == 4
 			all = append(all, c)
 		}
 	}
@@ -52,7 +55,7 @@ func evictCases(launch) (all []opCase) {
 }
 
 // tiesCase is the example of the definition: of equal scores at positions 15, 36, 13 and 10, two go: 10 and 13.
-var tiesCase = evictCase{cache: "f16", kvHeads: 1, most: 8, seqs: []sequence{{live: 4, rows: 1, first: 40}}, excess: []int{2}, scores: equal,
+var tiesCase = evictCase{types: h2o.Types{K: "f16", V: "f16"}, dim: 24, kvHeads: 1, most: 8, seqs: []sequence{{live: 4, rows: 1, first: 40}}, excess: []int{2}, scores: equal,
 	set: func(_ *ref.Head, _ int, slots []ref.Slot) {
 		for i, pos := range []int{15, 36, 13, 10} {
 			slots[i].Pos = pos
@@ -60,9 +63,9 @@ var tiesCase = evictCase{cache: "f16", kvHeads: 1, most: 8, seqs: []sequence{{li
 	}}
 
 func (c evictCase) run(b *bench, l launch) error {
-	const pad = 24
+	pad := padOf(c.types, c.dim)
 	rnd := rand.New(rand.NewPCG(c.seed, uint64(c.most)))
-	r := b.newCache(l, rnd, c.cache, pad, c.kvHeads, c.seqs, func(h *ref.Head, seq int, slots []ref.Slot) {
+	r := b.newCache(l, rnd, c.types, pad, c.kvHeads, c.seqs, func(h *ref.Head, seq int, slots []ref.Slot) {
 		last := 0
 		for i := range slots {
 			slots[i].Score = c.scores(rnd)
@@ -87,8 +90,10 @@ func (c evictCase) run(b *bench, l launch) error {
 	moves, log := r.out("moves", len(r.heads)*c.most*2), r.out("log", (others+len(r.heads))*c.most*2)
 	r.add(shaders.Evict{Lanes: uint32(l.lanes), KvHeads: uint32(c.kvHeads), Added: uint32(c.most), Head: others,
 		Step: r.step.Range, Table: r.table.Range, Slots: r.slots.Range, TableOut: r.table.Range, Moves: moves.Range, Log: log.Range}, "", "", c.kvHeads, len(c.seqs), 1)
-	r.add(shaders.Compact{Lanes: uint32(l.lanes), KvHeads: uint32(c.kvHeads), Added: uint32(c.most), HeadPad: pad, Head: others,
-		Step: r.step.Range, Table: r.table.Range, Moves: moves.Range, K: r.k.Range, V: r.v.Range, Slots: r.slots.Range}, "", c.cache, c.kvHeads, len(c.seqs), 1)
+	k, v := layoutOf(c.types.K, 0, pad), layoutOf(c.types.V, 0, pad)
+	r.add(shaders.Compact{Lanes: uint32(l.lanes), KvHeads: uint32(c.kvHeads), Added: uint32(c.most), KQuads: uint32(k.quads), VQuads: uint32(v.quads),
+		KScales: uint32(k.scales), VScales: uint32(v.scales), Head: others, KPlane: r.kPlane, VPlane: r.vPlane,
+		Step: r.step.Range, Table: r.table.Range, Moves: moves.Range, K: r.k.Range, V: r.v.Range, Slots: r.slots.Range}, "", "", c.kvHeads, len(c.seqs), 1)
 	if err := r.rig.run(); err != nil {
 		return err
 	}
@@ -135,7 +140,7 @@ func (c evictCase) compare(r *cacheRig, moves, log *tensor) error {
 	if err := compareWords("table", r.words(r.table), r.tableWords()); err != nil {
 		return err
 	}
-	return r.compareCache(exact)
+	return r.compareCache(exact, exact)
 }
 
 // moved are the moves of a list that ends with 0xffffffff or after so many.

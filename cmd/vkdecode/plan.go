@@ -131,15 +131,24 @@ func planKV(s shape, batch int, c *configuration, listed []h2o.Spec) (*kvPlan, e
 	if batch < 1 {
 		return nil, fmt.Errorf("plan: --batch %d, want at least 1", batch)
 	}
-	p := &kvPlan{shape: s, Batch: batch, KVType: c.KV.Type, Budget: c.KV.Budget, Chunk: c.KV.Chunk}
-	const keyAndValue = 2
-	var fits bool
-	if p.BytesPerSlot, fits = product(int64(s.Layers), int64(s.KVHeads), int64(s.HeadDim), int64(batch), keyAndValue, h2o.ElementBytes(c.KV.Type)); fits {
-		p.BytesFull, fits = product(p.BytesPerSlot, int64(s.Context))
+	types, err := h2o.ParseTypes(c.KV.Type)
+	if err != nil {
+		return nil, err
 	}
-	if !fits {
+	p := &kvPlan{shape: s, Batch: batch, KVType: c.KV.Type, Budget: c.KV.Budget, Chunk: c.KV.Chunk}
+	const most = 1 << 40 // dimensions of a head: more must not be multiplied before it is checked
+	head := h2o.Geometry{HeadDim: min(s.HeadDim, most)}
+	var fits bool
+	if p.BytesPerSlot, fits = product(int64(s.Layers), int64(s.KVHeads), int64(batch), head.SlotBytes(types)); fits {
+		_, fits = product(p.BytesPerSlot, int64(s.Context)+1) // one more than the context: a layer is rounded up
+	}
+	if !fits || s.HeadDim > most {
 		return nil, fmt.Errorf("plan: %d layers of %d KV heads of %d, context %d, batch %d: more bytes than 64 bits count", s.Layers, s.KVHeads, s.HeadDim, s.Context, batch)
 	}
+	bytes := func(slots int) int64 {
+		return int64(s.Layers) * h2o.Geometry{HeadDim: s.HeadDim, Layers: []h2o.Heads{{KV: s.KVHeads * batch}}}.Bytes(types, slots)
+	}
+	p.BytesFull = bytes(s.Context)
 	for _, spec := range listed {
 		policy, err := h2o.Find(h2o.Spec{Name: spec.Name}) // which options there are is for the run to say
 		if err != nil {
@@ -147,13 +156,13 @@ func planKV(s shape, batch int, c *configuration, listed []h2o.Spec) (*kvPlan, e
 		}
 		kept, capacity := s.Context, s.Context
 		if policy.Evicts {
-			if kept, capacity, err = c.KV.Budget.Fit(s.Context, c.KV.Chunk, p.BytesPerSlot); err != nil {
+			if kept, capacity, err = c.KV.Budget.Without(int64(s.Layers)*types.Waste()).Fit(s.Context, c.KV.Chunk, p.BytesPerSlot); err != nil {
 				return nil, err
 			}
 		}
 		p.Policies = append(p.Policies, policyKV{
 			Policy: spec, BudgetSlots: kept, CapacitySlots: capacity,
-			BytesBudget: int64(kept) * p.BytesPerSlot, BytesCapacity: int64(capacity) * p.BytesPerSlot,
+			BytesBudget: bytes(kept), BytesCapacity: bytes(capacity),
 		})
 	}
 	return p, nil

@@ -24,7 +24,7 @@ type Config struct {
 		Budget      h2o.Budget
 		RecentRatio float64 // 0 to 1
 		Sinks       int     // tokens, -1 = the policy's own default
-		Type        string  // one of shaders.CacheTypes
+		Type        string  // of K and V, as h2o.ParseTypes reads it
 		Positions   string  // "auto", "original" or "cache"
 		Context     int     // tokens, 0 = prompt and new tokens
 		Chunk       int     // rows
@@ -88,9 +88,9 @@ var settings = []setting{
 	{key: "kv.sinks", flag: "sinks", kind: either, initial: "auto", arg: "N",
 		help: "first tokens that are never evicted; auto is the policy's own default",
 		set:  wholeOrAuto(0, -1, func(c *Config) *int { return &c.KV.Sinks })},
-	{key: "kv.type", flag: "kv-type", kind: text, initial: "f16", arg: "TYPE", words: shaders.CacheTypes,
-		help: "element type of the cache: " + strings.Join(shaders.CacheTypes, ", "),
-		set:  oneOf(shaders.CacheTypes, func(c *Config) *string { return &c.KV.Type })},
+	{key: "kv.type", flag: "kv-type", kind: text, initial: "f16", arg: "TYPE|K/V", words: h2o.TypeWords(),
+		help: "type of K and V: " + strings.Join(shaders.CacheTypes, ", ") + "; or of each, such as q8_0/q4_0",
+		set:  setTypes},
 	{key: "kv.positions", flag: "positions", kind: text, initial: "auto", arg: "KIND", words: positions,
 		help: "original, cache (renumbered inside the cache), or auto, the policy's own default",
 		set:  oneOf(positions, func(c *Config) *string { return &c.KV.Positions })},
@@ -234,6 +234,12 @@ func setPolicies(c *Config, given string) error {
 
 func setBudget(c *Config, given string) (err error) {
 	c.KV.Budget, err = h2o.ParseBudget(given)
+	return err
+}
+
+func setTypes(c *Config, given string) error {
+	_, err := h2o.ParseTypes(given)
+	c.KV.Type = given
 	return err
 }
 
