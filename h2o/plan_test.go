@@ -109,3 +109,50 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 		t.Errorf("nothing changed: %v", err)
 	}
 }
+
+func TestTypesOfKAndV(t *testing.T) {
+	for text, want := range map[string]Types{"f16": {"f16", "f16"}, "q8_0/q4_0": {"q8_0", "q4_0"}, "f32/f32": {"f32", "f32"}} {
+		if got, err := ParseTypes(text); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "/", "f61", "f16/", "/f16", "f16/f16/f16", "F16", "f16 / f16"} {
+		if got, err := ParseTypes(text); err == nil || !strings.Contains(err.Error(), "want f16, f32, q4_0, q8_0, or two as K/V") {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+	words := TypeWords()
+	if len(words) != 16 || len(layouts) != 4 {
+		t.Errorf("%d words for %d types", len(words), len(layouts))
+	}
+	for _, word := range words {
+		if _, err := ParseTypes(word); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The size of a head of K and V, and of the whole cache in whole uvec4.
+func TestTypesSayHowManyBytesTheyTake(t *testing.T) {
+	for _, c := range []struct {
+		dim       int
+		types     string
+		pad       int
+		slot, all int64 // of one KV head; of 30 layers of 3 heads with 5 slots
+	}{
+		{64, "f32", 64, 512, 90 * 5 * 512}, {64, "f16", 64, 256, 90 * 5 * 256}, {64, "q8_0", 64, 2 * 68, 60 * (15*68 + 4)}, {64, "q4_0", 64, 2 * 36, 60 * (15*36 + 4)},
+		{64, "q8_0/q4_0", 64, 68 + 36, 30 * (15*68 + 4 + 15*36 + 4)}, {64, "f16/q4_0", 64, 128 + 36, 30 * (15*128 + 15*36 + 4)},
+		{20, "f16", 24, 96, 90 * 5 * 96}, {20, "f16/q8_0", 32, 64 + 36, 30 * (15*64 + 15*36 + 4)}, {80, "q8_0", 96, 2 * (96 + 8), 60 * (15*104 + 8)},
+		{128, "q4_0", 128, 2 * (64 + 8), 60 * (15*72 + 8)},
+	} {
+		g := smol()
+		g.HeadDim = c.dim
+		types, err := ParseTypes(c.types)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pad, slot, all := g.HeadPad(types), g.SlotBytes(types), g.Bytes(types, 5); pad != c.pad || slot != c.slot || all != c.all {
+			t.Errorf("%s of %d: padded to %d, %d bytes a slot, %d in all; want %d, %d, %d", c.types, c.dim, pad, slot, all, c.pad, c.slot, c.all)
+		}
+	}
+}

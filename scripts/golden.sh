@@ -18,6 +18,7 @@ book=$(go mod download -json github.com/ollama/ollama@v0.17.4 | sed -n 's/.*"Dir
 
 make_data() { echo "golden: $*" >&2; "$python" "tests/reference/$@"; }
 make_data dequant.py
+make_data cache_types.py
 make_data tokenizer.py
 make_data tokenizer.py smollm2 $model
 make_data templates.py --folder cmd/vkdecode/testdata/templates

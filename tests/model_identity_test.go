@@ -87,7 +87,7 @@ const (
 func evicting() []h2o.Settings {
 	half := kv("h2o", "24", 0.5, 16)
 	half.Type = "f16"
-	return []h2o.Settings{half, kv("h2o", "20%", 0.25, 1), pinned(kv("window", "24", 0, 16), h2o.Span{Begin: 2, End: 7}), kv("streaming", "24", 0, 7)}
+	return []h2o.Settings{half, kv("h2o", "20%", 0.25, 1), pinned(kv("window", "24", 0, 16), h2o.Span{Begin: 2, End: 7}), typed(kv("streaming", "24", 0, 7), "q8_0/q4_0")}
 }
 
 // A step may be recorded once and replayed, or recorded anew each time; the host may wait for each or not; the device may

@@ -71,7 +71,7 @@ func TestPlanReproducesTheGuide(t *testing.T) {
 func TestPlanFollowsItsFlags(t *testing.T) {
 	inFolder(t, nil)
 	p := plan(t, "plan --layers 2 --kv-heads 3 --head-dim 5 --ctx 1000 --kv-type f32 --budget 100 --chunk 7 --kv window,h2o:score=guide")
-	if p.BytesPerSlot != 2*2*3*5*4 || p.BytesFull != 1000*p.BytesPerSlot {
+	if p.BytesPerSlot != 2*2*3*8*4 || p.BytesFull != 1000*p.BytesPerSlot {
 		t.Errorf("%d bytes per slot, %d in full", p.BytesPerSlot, p.BytesFull)
 	}
 	if len(p.Policies) != 2 || p.Policies[0].Policy != "window" || p.Policies[1].Policy != "h2o:score=guide" {
@@ -81,6 +81,15 @@ func TestPlanFollowsItsFlags(t *testing.T) {
 		if k.BudgetSlots != 100 || k.CapacitySlots != 107 {
 			t.Errorf("%+v, want 100 slots kept, 107 allocated", k)
 		}
+	}
+	// Types with scales: 32 or 16 bytes and a word of scales for each head, and layers of whole uvec4.
+	p = plan(t, "plan --layers 2 --kv-heads 1 --head-dim 20 --ctx 101 --kv-type q8_0/q4_0 --kv full")
+	if p.BytesPerSlot != 2*(32+4+16+4) || p.BytesFull != 2*(101*36+12+101*20+12) {
+		t.Errorf("q8_0/q4_0: %d bytes per slot, %d in full", p.BytesPerSlot, p.BytesFull)
+	}
+	p = plan(t, guide+" --kv h2o --kv-type q4_0/f16 --budget 64GB")
+	if k := p.Policies[0]; k.BytesCapacity > 64e9 || k.BytesCapacity+2*p.BytesPerSlot <= 64e9 {
+		t.Errorf("64 GB of q4_0/f16: %+v", k)
 	}
 	// A budget in bytes bounds the allocation.
 	p = plan(t, guide+" --kv h2o --budget 64GiB")

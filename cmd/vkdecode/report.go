@@ -40,6 +40,7 @@ const noSeed = -1
 
 type kvReport struct {
 	Policy        h2o.Spec `json:"policy"`
+	Type          string   `json:"type"`         // of K and V
 	BudgetSlots   int      `json:"budget_slots"` // per KV head, after eviction
 	CapacitySlots int      `json:"capacity_slots"`
 	BytesPlanned  int64    `json:"bytes_planned"` // K and V
@@ -82,7 +83,7 @@ func (r *runReport) read(s *model.Session) error {
 		return err
 	}
 	p := r.plan
-	r.KV = kvReport{p.Settings.Policy, p.Budget, p.Capacity, p.Bytes, s.Held(), p.Full, len(s.Tokens), counts.Kept, counts.Evicted}
+	r.KV = kvReport{p.Settings.Policy, p.Type, p.Budget, p.Capacity, p.Bytes, s.Held(), p.Full, len(s.Tokens), counts.Kept, counts.Evicted}
 	if r.KV.BytesHeld != r.KV.BytesPlanned {
 		return fmt.Errorf("run: the cache holds %d bytes, %d were planned", r.KV.BytesHeld, r.KV.BytesPlanned)
 	}

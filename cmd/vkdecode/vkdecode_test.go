@@ -94,7 +94,9 @@ func TestWrongUsageExitsWith2(t *testing.T) {
 		"plan --budget 200%":       "more than the whole context",
 		"plan --budget -3":         "negative",
 		"plan --kv windw":          `did you mean "window"?`,
-		"plan --kv-type f61":       "want f16, f32",
+		"plan --kv-type f61":       "want f16, f32, q4_0, q8_0, or two as K/V",
+		"plan --kv-type q8_0/":     `KV type "q8_0/"`,
+		"plan --kv-type f16/f16/f": `KV type "f16/f16/f"`,
 		"config --config none":     "none: no such file",
 		"config --chunk":           "needs an argument",
 		"config --top-p 1.5":       "want a number from 0 to 1",
@@ -121,7 +123,7 @@ func TestHelpVersionAndCompletionExitWith0(t *testing.T) {
 		"plan --help":                "--budget 20%|1024|512MiB",
 		"help inspect":               "Examples:",
 		"completion bash":            "bash completion",
-		"__complete plan --kv-type ": "f16",
+		"__complete plan --kv-type ": "q8_0/q4_0",
 	} {
 		args := strings.Fields(line)
 		if strings.HasSuffix(line, " ") {
