@@ -85,7 +85,7 @@ type evaluation struct {
 
 // open opens the files, the device and the model. texts are the hashes of the texts by name, for --resume.
 func (f evalFlags) open(cmd *cobra.Command, c *configuration, path string, texts map[string][]string) (_ *evaluation, err error) {
-	e := &evaluation{evalFlags: f, ctx: cmd.Context(), stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), name: filepath.Base(path)}
+	e := &evaluation{evalFlags: f, ctx: cmd.Context(), stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), name: filepath.Base(path), bar: &progress{}}
 	e.verbose, _ = cmd.Flags().GetCount("verbose")
 	defer func() {
 		if err != nil {
@@ -151,6 +151,7 @@ func (e *evaluation) emit(result any, keep bool) error {
 	if !e.json {
 		return nil
 	}
+	e.bar.clear()
 	lines := json.NewEncoder(e.stdout)
 	lines.SetEscapeHTML(false)
 	return lines.Encode(result)
