@@ -149,6 +149,7 @@ func (f *pplFlags) cut(cmd *cobra.Command, e *evaluation, texts []*eval.Text) (s
 func (p *perplexities) plan(settings []h2o.Settings) error {
 	total := 0
 	for _, kv := range settings {
+		spared := false
 		for _, seg := range p.segments {
 			plan, err := eval.StreamPlan(p.model, kv, len(seg.Tokens))
 			if err != nil {
@@ -157,6 +158,10 @@ func (p *perplexities) plan(settings []h2o.Settings) error {
 			if _, found := p.finished(eval.SettingOf(plan), seg); !found {
 				total += len(seg.Tokens) - 1
 			}
+			spared = spared || eval.Spared(plan)
+		}
+		if spared {
+			fmt.Fprintf(p.stderr, "note: %s %s evicts nothing before the last token is foretold: its figures are those of full; lower --chunk\n", kv.Policy, kv.Budget)
 		}
 	}
 	p.bar = newProgress(p.stderr, "eval", int64(total))
