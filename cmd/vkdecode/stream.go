@@ -89,6 +89,20 @@ func (p *progress) of(done, total int64) {
 	}
 }
 
+// describe says what the work is about now.
+func (p *progress) describe(what string) {
+	if p.bar != nil {
+		p.bar.Describe(what)
+	}
+}
+
+// clear makes room for a line of output; the bar comes back with the next step.
+func (p *progress) clear() {
+	if p.bar != nil {
+		p.bar.Clear()
+	}
+}
+
 func (p *progress) done() {
 	if p.bar != nil {
 		p.bar.Finish()
