@@ -125,60 +125,25 @@ func digits(s string) bool {
 // String returns the budget as it was given.
 func (b Budget) String() string { return b.text }
 
-// InBytes tells a budget in bytes, which bounds the capacity (kept slots and
-// chunk), from one that counts kept slots.
+// InBytes tells a budget in bytes, which bounds all that is allocated, from
+// one that counts kept slots.
 func (b Budget) InBytes() bool { return b.unit == bytesOfCache }
 
-// Slots returns the slots per KV head that the budget allows, at most context:
-// a share of the context rounded half up, at least one; the given number; or
-// the slots whose bytes fit. bytesPerSlot counts one slot of every layer, KV
-// head and sequence.
-func (b Budget) Slots(context int, bytesPerSlot int64) (int, error) {
+// Slots returns the slots per KV head that a budget in shares or slots allows, at most context: a share of the context
+// rounded half up, at least one, or the given number. What fits into bytes depends on the whole plan.
+func (b Budget) Slots(context int) (int, error) {
 	if context < 1 {
 		return 0, fmt.Errorf("h2o: budget %s: context of %d tokens, want at least 1", b, context)
 	}
-	var slots int64
 	switch b.unit {
 	case shareOfContext:
-		slots = max(1, (int64(context)*b.value+million/2)/million)
+		return int(max(1, (int64(context)*b.value+million/2)/million)), nil
 	case slotsPerHead:
-		slots = b.value
+		return int(min(b.value, int64(context))), nil
 	case bytesOfCache:
-		if bytesPerSlot < 1 {
-			return 0, fmt.Errorf("h2o: budget %s: %d bytes per slot, want at least 1", b, bytesPerSlot)
-		}
-		if slots = b.value / bytesPerSlot; slots == 0 {
-			return 0, fmt.Errorf("h2o: budget %s: one slot of every layer and KV head takes %d bytes; give at least that, or a share of the context such as 20%%", b, bytesPerSlot)
-		}
-	default:
-		return 0, fmt.Errorf("h2o: budget is not set; %s", accepted)
+		return 0, fmt.Errorf("h2o: budget %s is in bytes; want a share of the context such as 10%% or slots per KV head such as 256", b)
 	}
-	return int(min(slots, int64(context))), nil
-}
-
-// Fit returns the slots per KV head a run keeps after every eviction, and the
-// capacity it allocates: min(kept + chunk, context), chunk being the most rows
-// added between two evictions. A budget in bytes holds the capacity, so its
-// kept slots are what the chunk leaves.
-func (b Budget) Fit(context, chunk int, bytesPerSlot int64) (kept, capacity int, err error) {
-	if chunk < 1 {
-		return 0, 0, fmt.Errorf("h2o: chunk of %d rows, want at least 1", chunk)
-	}
-	slots, err := b.Slots(context, bytesPerSlot)
-	if err != nil {
-		return 0, 0, err
-	}
-	if !b.InBytes() {
-		return slots, min(slots+chunk, context), nil
-	}
-	if slots == context {
-		return context, context, nil
-	}
-	if slots <= chunk {
-		return 0, 0, fmt.Errorf("h2o: budget %s holds %d slots per KV head (%d bytes each over all layers and heads), want more than the chunk of %d; raise it or try --chunk %d",
-			b, slots, bytesPerSlot, chunk, max(1, slots/2))
-	}
-	return slots - chunk, slots, nil
+	return 0, fmt.Errorf("h2o: budget is not set; %s", accepted)
 }
 
 // MarshalText writes the budget as it was given.

@@ -8,6 +8,6 @@ var heavyHitter = &Policy{
 	Summary:    "heavy hitters by accumulated attention, and a recent window",
 	Source:     "Zhang et al., H2O: Heavy-Hitter Oracle, arXiv 2306.14048",
 	Evicts:     true,
-	Rule:       Rule{Update: UpdateAdd, Decay: 1, Window: true, Every: 1},
-	Parameters: []*Parameter{scoreOption, reduceOption, decayOption, normOption, admitOption, graceOption, everyOption},
+	Rule:       Rule{Update: UpdateAdd, Decay: 1, Recent: true, Every: 1},
+	Parameters: []*Parameter{scoreParameter, reduceParameter, decayParameter, normParameter, admitParameter, graceParameter, everyParameter},
 }

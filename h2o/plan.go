@@ -3,6 +3,7 @@ package h2o
 import (
 	"fmt"
 	"slices"
+	"sort"
 
 	"vkdecode/runtime"
 )
@@ -36,112 +37,299 @@ type Span struct{ Begin, End int }
 // Settings are what a user chooses.
 type Settings struct {
 	Policy      Spec
+	Prefill     Spec   // the policy of prompts; the zero Spec = Policy
+	Prompt      string // "bounded": a prompt is cut to the budget chunk by chunk; "exact": once, at its end; "auto" or "": the policy's own
 	Budget      Budget
-	RecentRatio float64 // share of the budget that is the protected recent window
-	Sinks       int     // first positions never evicted; -1 = the policy's own default
-	Pinned      []Span  // positions never evicted, at most two spans
-	Type        string  // of K and V, as ParseTypes reads it
-	Positions   string  // "auto" or "original"
-	Chunk       int     // most rows of a prompt between two evictions
+	RecentRatio float64       // share of the budget that is the protected recent window
+	Sinks       int           // first positions never evicted; -1 = the policy's own default
+	Pinned      []Span        // positions never evicted, at most two spans
+	Layers      []LayerBudget // budgets of layers that differ from Budget
+	Type        string        // of K and V, as ParseTypes reads it
+	Positions   string        // "original", "cache" (renumbered inside it), or "auto", the policy's own
+	Chunk       int           // most rows of a prompt between two evictions
 }
 
 // Plan is what settings come to for a model and a context.
 type Plan struct {
 	Settings
-	Policy   *Policy
-	Types    Types // of K and V
-	Context  int   // tokens that a percentage is of
-	Length   int   // tokens that will be processed, at most
-	Chunk    int   // most rows of a prompt between two evictions
-	Added    int   // most tokens added between two evictions: a chunk behind decode steps that have not evicted yet
-	Budget   int   // slots per KV head after eviction
-	Capacity int   // slots per KV head allocated: min(Budget + Added, Context)
-	Recent   int   // last positions never evicted
-	Sinks    int   // first positions never evicted
-	Bytes    int64 // K and V of all layers
-	Full     int64 // the same for a cache that keeps the whole context
+	Policy    *Policy     // who goes in decode
+	Prefill   *Policy     // who goes in a prompt
+	Types     Types       // of K and V
+	Context   int         // tokens that a percentage is of
+	Length    int         // tokens that will be processed, at most
+	Chunk     int         // most rows of a prompt between two evictions
+	Added     int         // most tokens added to a pool between two evictions
+	Budget    int         // slots per KV head after eviction, the mean over layers
+	Capacity  int         // slots per KV head allocated, the mean over layers
+	Layers    []LayerPlan // by layer
+	Recent    int         // last positions never evicted, of a layer with the mean budget
+	Sinks     int         // first positions never evicted
+	Staged    bool        // prompts are processed in a pool of their own, whose survivors are copied into the layer's
+	Exact     bool        // prompts are processed layer by layer and cut to the budget once
+	Work      int         // slots per KV head of that pool, one for all layers
+	Renumber  bool        // positions are renumbered inside the cache
+	Bytes     int64       // K and V of all layers and of the work pool
+	WorkBytes int64       // those of the work pool
+	Kept      int64       // K and V of what evictions leave
+	Full      int64       // K and V of a cache that keeps the whole context
+}
+
+// LayerPlan is one layer of a Plan; slots are per KV head, the mean where heads differ.
+type LayerPlan struct {
+	Budget   int // slots after eviction
+	Capacity int // slots allocated
+	Most     int // live slots of one head, at most
+	Recent   int // last positions never evicted in decode
+	Prompt   int // the same in prompts
 }
 
 // NewPlan resolves settings for a run over length tokens, of which the first prompt arrive in chunks. A percentage is of
-// context tokens, 0 = length. A policy that evicts may run past the context, full may not.
+// context tokens, 0 = length. A policy that evicts may run past the context, full may not. A budget in bytes is the largest
+// number of slots for which all that is allocated fits.
 func NewPlan(s Settings, g Geometry, context, length, prompt int) (*Plan, error) {
-	policy, err := Find(s.Policy)
-	if err != nil {
-		return nil, err
-	}
 	if context == 0 {
 		context = length
 	}
-	if context < 1 || length < 1 {
-		return nil, fmt.Errorf("h2o: context of %d tokens, want at least 1", min(context, length))
-	}
-	if !policy.Evicts && length > context {
-		return nil, fmt.Errorf("h2o: policy %s keeps every token, and %d prompt and new tokens are more than the context of %d; raise --ctx, lower -n or choose a policy that evicts", policy.Name, length, context)
-	}
-	types, err := ParseTypes(s.Type)
-	if err != nil {
+	p := &Plan{Settings: s, Context: context, Length: length, Chunk: max(1, min(s.Chunk, prompt)), Sinks: s.Sinks}
+	if err := p.policies(); err != nil {
 		return nil, err
 	}
-	if s.Positions != "auto" && s.Positions != "original" {
-		return nil, fmt.Errorf("h2o: positions %q, want original: keys keep the rotation of their true position", s.Positions)
+	if err := p.check(); err != nil {
+		return nil, err
 	}
-	if s.Chunk < 1 || s.Chunk > MaxChunk {
-		return nil, fmt.Errorf("h2o: chunk of %d rows, want 1 to %d", s.Chunk, MaxChunk)
+	if !p.Policy.Evicts {
+		return p.with(g, context, prompt)
 	}
-	if !(s.RecentRatio >= 0 && s.RecentRatio <= 1) {
-		return nil, fmt.Errorf("h2o: recent ratio %g, want 0 to 1", s.RecentRatio)
-	}
-	p := &Plan{Settings: s, Policy: policy, Types: types, Context: context, Length: length, Chunk: max(1, min(s.Chunk, prompt)), Sinks: s.Sinks}
-	perSlot := int64(g.KVHeads()) * g.SlotBytes(types)
-	p.Budget, p.Capacity = context, context
-	if policy.Evicts {
-		if p.Added = p.Chunk + policy.Every - 1; policy.Every == 0 {
-			p.Added = p.Chunk + length - prompt
-		}
-		if p.Budget, p.Capacity, err = s.Budget.Without(int64(len(g.Layers))*types.Waste()).Fit(context, p.Added, perSlot); err != nil {
+	if !s.Budget.InBytes() {
+		slots, err := s.Budget.Slots(context)
+		if err != nil {
 			return nil, err
 		}
-		if p.Capacity == context && length > context { // the budget leaves less than what is added below the context
-			p.Capacity = min(p.Budget+p.Added, length)
+		return p.with(g, slots, prompt)
+	}
+	fits := sort.Search(max(context, length), func(n int) bool {
+		q, err := p.with(g, n+1, prompt)
+		return err == nil && q.Bytes > s.Budget.value
+	})
+	if fits == 0 {
+		q, err := p.with(g, 1, prompt)
+		if err == nil {
+			err = fmt.Errorf("h2o: budget %s: one slot of every layer and KV head and the %d that a prompt adds take %d bytes; raise it or lower --chunk", s.Budget, max(q.Added, q.Work-1), q.Bytes)
+		}
+		return nil, err
+	}
+	return p.with(g, fits, prompt)
+}
+
+// with is the plan that keeps so many slots per KV head.
+func (p Plan) with(g Geometry, budget, prompt int) (*Plan, error) {
+	p.Budget = budget
+	if p.Policy.Evicts {
+		p.Staged = p.Evicts() && (p.Exact || p.Prefill.Observation.Window > 0 || p.Prefill.Rule != p.Policy.Rule)
+		p.Exact = p.Exact && p.Staged
+		if p.Added = p.Policy.Every; p.Policy.Every == 0 {
+			p.Added = 1 + p.Length - prompt
+		}
+		if !p.Staged {
+			p.Added += p.Chunk - 1
 		}
 	}
-	p.Bytes, p.Full = g.Bytes(types, p.Capacity), g.Bytes(types, max(context, length))
-	if p.Sinks < 0 {
-		p.Sinks = policy.Sinks
+	if err := p.layers(g, prompt); err != nil {
+		return nil, err
 	}
-	return p, p.protect()
+	p.count(g, prompt)
+	return &p, nil
+}
+
+// policies finds the policies and how they are to be run.
+func (p *Plan) policies() (err error) {
+	if p.Policy, err = Find(p.Settings.Policy); err != nil {
+		return err
+	}
+	p.Prefill = p.Policy
+	if p.Settings.Prefill.Name != "" {
+		if p.Prefill, err = Find(p.Settings.Prefill); err != nil {
+			return err
+		}
+		if p.Prefill.Evicts != p.Policy.Evicts {
+			return fmt.Errorf("h2o: policy %s for prompts and %s for decoding: one keeps every token, the other does not; choose two that evict, or one", p.Prefill.Name, p.Policy.Name)
+		}
+	}
+	if p.Sinks < 0 {
+		p.Sinks = max(p.Policy.Sinks, p.Prefill.Sinks)
+	}
+	if p.Types, err = ParseTypes(p.Type); err != nil {
+		return err
+	}
+	switch p.Prompt {
+	case "", "auto":
+		p.Exact = p.Prefill.Observation.Window > 0
+	case "exact":
+		p.Exact = true
+	case "bounded":
+	default:
+		return fmt.Errorf("h2o: prefill %q, want bounded, exact or auto", p.Prompt)
+	}
+	switch p.Positions {
+	case "", "auto":
+		p.Renumber = p.Policy.Renumbers
+	case "cache":
+		p.Renumber = true
+	case "original":
+	default:
+		return fmt.Errorf("h2o: positions %q, want original, cache or auto", p.Positions)
+	}
+	if p.Prefill.Share == PerHead && p.Policy.Layer {
+		return fmt.Errorf("h2o: policy %s gives each KV head a budget of its own, and %s keeps the same tokens in all heads of a layer; choose another of the two", p.Prefill.Name, p.Settings.Policy)
+	}
+	return nil
+}
+
+// check refuses what cannot be meant.
+func (p *Plan) check() error {
+	switch {
+	case p.Context < 1 || p.Length < 1:
+		return fmt.Errorf("h2o: context of %d tokens, want at least 1", min(p.Context, p.Length))
+	case !p.Policy.Evicts && p.Length > p.Context:
+		return fmt.Errorf("h2o: policy %s keeps every token, and %d prompt and new tokens are more than the context of %d; raise --ctx, lower -n or choose a policy that evicts", p.Policy.Name, p.Length, p.Context)
+	case p.Settings.Chunk < 1 || p.Settings.Chunk > MaxChunk:
+		return fmt.Errorf("h2o: chunk of %d rows, want 1 to %d", p.Settings.Chunk, MaxChunk)
+	case p.Prefill.Share != Uniform && len(p.Settings.Layers) > 0:
+		return fmt.Errorf("h2o: policy %s shares the budget by itself, and layers have budgets of their own; give one of them", p.Prefill.Name)
+	case !(p.RecentRatio >= 0 && p.RecentRatio <= 1):
+		return fmt.Errorf("h2o: recent ratio %g, want 0 to 1", p.RecentRatio)
+	}
+	return nil
 }
 
 // Evicts tells whether the run can evict anything: otherwise it is the same as one with the policy full.
-func (p *Plan) Evicts() bool { return p.Policy.Evicts && p.Budget < p.Length }
+func (p *Plan) Evicts() bool {
+	return p.Policy.Evicts && (p.Budget < p.Length || len(p.Settings.Layers) > 0)
+}
 
-// protect checks that what is never evicted leaves room and sets the recent window, which gives way to it.
-func (p *Plan) protect() error {
+// layers gives every layer its budget and what it protects.
+func (p *Plan) layers(g Geometry, prompt int) error {
+	n := len(g.Layers)
+	p.Layers = make([]LayerPlan, n)
+	held, err := p.held()
+	if err != nil {
+		return err
+	}
+	for _, own := range p.Settings.Layers {
+		if own.Last >= n {
+			return fmt.Errorf("h2o: budgets for layers %d to %d, the model has layers 0 to %d", own.First, own.Last, n-1)
+		}
+	}
+	budgets := make([]int, n)
+	for i := range budgets {
+		budgets[i] = p.Budget
+	}
+	if p.Staged && p.Prefill.Share == Pyramid {
+		budgets = p.Prefill.pyramid(n, p.Budget, p.Prefill.Window+held, prompt)
+	}
+	for i := range p.Layers {
+		l := &p.Layers[i]
+		*l = LayerPlan{Budget: budgets[i], Recent: p.recent(p.Policy, budgets[i]), Prompt: p.recent(p.Prefill, budgets[i])}
+		for _, own := range p.Settings.Layers {
+			if own.First <= i && i <= own.Last && p.Evicts() {
+				if err := l.divide(own, p.Context); err != nil {
+					return err
+				}
+			}
+		}
+		if l.Recent, l.Prompt, err = p.protect(l, held); err != nil {
+			return err
+		}
+		l.Capacity = min(l.Budget+p.Added, max(p.Context, p.Length))
+		if l.Most = l.Capacity; p.Staged && p.Prefill.Share == PerHead {
+			l.Most = min(l.Budget*g.Layers[i].KV+p.Added, p.Length)
+		}
+	}
+	if p.Evicts() {
+		p.Recent = min(p.recent(p.Policy, p.Budget), p.Budget-held)
+	}
+	return nil
+}
+
+// recent is the window that a policy protects of a budget.
+func (p *Plan) recent(policy *Policy, budget int) (n int) {
+	if policy.Rule.Recent {
+		n = int(float64(budget) * p.RecentRatio)
+	}
+	return max(n, policy.Last)
+}
+
+// divide gives the layer the two parts of its own budget.
+func (l *LayerPlan) divide(own LayerBudget, context int) error {
+	recent, err := own.Recent.Slots(context)
+	if err != nil {
+		return err
+	}
+	heavy, err := own.Heavy.Slots(context)
+	if err != nil {
+		return err
+	}
+	l.Budget, l.Recent = min(recent+heavy, context), recent
+	l.Prompt = max(l.Prompt, recent)
+	return nil
+}
+
+// held counts the positions that are never evicted: sinks and pinned spans.
+func (p *Plan) held() (held int, err error) {
 	if !p.Evicts() {
-		return nil
+		return 0, nil
 	}
 	if len(p.Pinned) > 2 {
-		return fmt.Errorf("h2o: %d pinned spans, 2 at most", len(p.Pinned))
+		return 0, fmt.Errorf("h2o: %d pinned spans, 2 at most", len(p.Pinned))
 	}
 	spans := append([]Span{{0, p.Sinks}}, p.Pinned...)
 	slices.SortFunc(spans, func(a, b Span) int { return a.Begin - b.Begin })
-	held, end := 0, 0
+	end := 0
 	for _, s := range spans {
 		if s.Begin < 0 || s.End < s.Begin {
-			return fmt.Errorf("h2o: pinned span of positions %d to %d", s.Begin, s.End)
+			return 0, fmt.Errorf("h2o: pinned span of positions %d to %d", s.Begin, s.End)
 		}
 		held += max(0, s.End-max(s.Begin, end))
 		end = max(end, s.End)
 	}
+	return held, nil
+}
+
+// protect checks that what is never evicted leaves room and sets the recent window, which gives way to it, but for an
+// observation window.
+func (p *Plan) protect(l *LayerPlan, held int) (recent, prompt int, err error) {
 	switch {
-	case p.Sinks > p.Budget:
-		return fmt.Errorf("h2o: budget of %d slots per KV head is less than the %d sinks; raise --budget or lower --sinks", p.Budget, p.Sinks)
-	case held > p.Budget:
-		return fmt.Errorf("h2o: budget of %d slots per KV head is less than the %d sinks and pinned tokens; raise --budget or pin less", p.Budget, held)
+	case !p.Evicts():
+		return 0, 0, nil
+	case p.Sinks > l.Budget:
+		err = fmt.Errorf("h2o: budget of %d slots per KV head is less than the %d sinks; raise --budget or lower --sinks", l.Budget, p.Sinks)
+	case held > l.Budget:
+		err = fmt.Errorf("h2o: budget of %d slots per KV head is less than the %d sinks and pinned tokens; raise --budget or pin less", l.Budget, held)
+	case p.Prefill.Window+held > l.Budget:
+		err = fmt.Errorf("h2o: budget of %d slots per KV head is less than the observation window of %d and %d sinks and pinned tokens; raise --budget or try %s:window=%d",
+			l.Budget, p.Prefill.Window, held, p.Prefill.Name, max(1, (l.Budget-held)/2))
 	}
-	if p.Policy.Window {
-		p.Recent = int(float64(p.Budget) * p.RecentRatio)
+	return min(l.Recent, l.Budget-held), min(l.Prompt, l.Budget-held), err
+}
+
+// count sums up what the layers take.
+func (p *Plan) count(g Geometry, prompt int) {
+	budgets, capacities, most := 0, 0, 0
+	for i, l := range p.Layers {
+		budgets += l.Budget
+		p.Kept += g.layerBytes(p.Types, g.Layers[i].KV*l.Budget)
+		most = max(most, l.Most)
+		capacities += l.Capacity
+		p.Bytes += g.layerBytes(p.Types, g.Layers[i].KV*l.Capacity)
 	}
-	p.Recent = min(max(p.Recent, p.Policy.Last), p.Budget-held)
-	return nil
+	p.Budget, p.Capacity = ceil(budgets, len(p.Layers)), ceil(capacities, len(p.Layers))
+	if p.Staged {
+		if p.Work = most + p.Chunk; p.Exact {
+			p.Work = most + prompt
+		}
+		p.Work = min(p.Work, p.Length)
+		p.WorkBytes = g.layerBytes(p.Types, g.mostKV()*p.Work)
+		p.Bytes += p.WorkBytes
+	}
+	p.Full = g.Bytes(p.Types, max(p.Context, p.Length))
 }

@@ -90,7 +90,7 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 		"did you mean \"h2o\"":   func(s *Settings) { s.Policy.Name = "h20" },
 		"has no option":          func(s *Settings) { s.Policy.Options = []Option{{"scores", "guide"}} },
 		"KV type":                func(s *Settings) { s.Type = "q3" },
-		"positions":              func(s *Settings) { s.Positions = "cache" },
+		"positions":              func(s *Settings) { s.Positions = "cached" },
 		"chunk of 0":             func(s *Settings) { s.Chunk = 0 },
 		"chunk of 513":           func(s *Settings) { s.Chunk = MaxChunk + 1 },
 		"recent ratio":           func(s *Settings) { s.RecentRatio = 1.5 },

@@ -57,11 +57,28 @@ type Rule struct {
 	Decay    float32 // of the old score, per query; 1 = none
 	Seed     uint32  // of hashes
 
-	Window bool // protects the last floor(budget * recent ratio) positions
+	Recent bool // protects the last floor(budget * recent ratio) positions
 	Last   int  // last positions that are protected at least
 	Sinks  int  // first positions that are protected unless the user says otherwise
 	Every  int  // decode steps between two evictions; 0 = decode evicts nothing
 }
+
+// Observation judges a prompt by its last queries alone: a token's score is the probability that they gave it and its
+// neighbours.
+type Observation struct {
+	Window  int  // last queries that are observed, and last tokens that are kept; 0 = no observation, scores accumulate
+	Kernel  int  // neighbouring tokens that are pooled, centred: an odd number
+	Average bool // pool by the mean, not the maximum
+}
+
+// Share is how a budget is shared by layers and KV heads.
+type Share uint8
+
+const (
+	Uniform Share = iota
+	Pyramid       // lower layers keep more: budgets fall linearly with the layer
+	PerHead       // the heads of a layer share their slots by the scores of a prompt
+)
 
 // Policy is a published idea, with the options that change its rule.
 type Policy struct {
@@ -70,11 +87,17 @@ type Policy struct {
 	Source  string // where it was published
 	Evicts  bool   // keeps to the budget; false: every token stays
 	Rule
+	Observation
+	Share      Share
+	Beta       int  // of Pyramid: the highest layer keeps a beta-th of the mean
+	Published  bool // Pyramid rounds as its authors' code does, which overspends
+	Alpha      int  // of PerHead: thousandths of a head's slots that are its own whatever its scores
+	Renumbers  bool // positions are renumbered inside the cache unless the user says otherwise
 	Parameters []*Parameter
 }
 
 // Policies are all policies, in the order in which help and plans list them.
-var Policies = []*Policy{full, heavyHitter, window, streaming, random, strided, tova}
+var Policies = []*Policy{full, heavyHitter, window, streaming, random, strided, tova, snapKV, pyramidKV, adaKV}
 
 // Names lists the policies' names.
 func Names() []string {
@@ -101,7 +124,7 @@ func Find(s Spec) (*Policy, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := o.set(&p.Rule, given.Value); err != nil {
+		if err := o.set(&p, given.Value); err != nil {
 			return nil, fmt.Errorf("h2o: policy %q: option %s=%s: want %s", s.Name, given.Key, given.Value, o.Values)
 		}
 	}

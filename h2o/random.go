@@ -6,6 +6,6 @@ var random = &Policy{
 	Name:       "random",
 	Summary:    "any token goes, but for a recent window",
 	Evicts:     true,
-	Rule:       Rule{Update: UpdateHash, Decay: 1, Window: true, Every: 1, Seed: 1},
-	Parameters: []*Parameter{seedOption, everyOption},
+	Rule:       Rule{Update: UpdateHash, Decay: 1, Recent: true, Every: 1, Seed: 1},
+	Parameters: []*Parameter{seedParameter, everyParameter},
 }

@@ -32,8 +32,8 @@ func (c *Cache) State(seq int) (*State, error) {
 	}
 	s := &State{}
 	for layer, l := range c.geometry.Layers {
-		pool := make([]byte, c.slots[layer].Bytes)
-		if err := c.engine.Device.Read(pool, c.slots[layer].Range); err != nil {
+		pool := make([]byte, c.pools[layer].slots.Bytes)
+		if err := c.engine.Device.Read(pool, c.pools[layer].slots.Range); err != nil {
 			return nil, err
 		}
 		heads := LayerState{}
@@ -96,6 +96,22 @@ const reasonBudget = "budget"
 // Evicted reads what the last step evicted from a sequence, which had seen so many tokens after it: by layer and head,
 // lowest score first. Token is left to the caller. The device must not be running a step.
 func (c *Cache) Evicted(seq, seen int) ([]Eviction, error) {
+	return c.evicted(seq, seen, 0, len(c.pools), c.Plan.Added, 0)
+}
+
+// EvictedFrom is the same for a chunk of a prompt; in a plan that is exact, for the layer that was just left.
+func (c *Cache) EvictedFrom(seq, seen, layer int) ([]Eviction, error) {
+	switch {
+	case c.stage == nil:
+		return c.Evicted(seq, seen)
+	case c.Plan.Exact:
+		return c.evicted(seq, seen, layer, layer+1, c.stage.logSize, c.first[layer])
+	}
+	return c.evicted(seq, seen, 0, len(c.pools), c.stage.logSize, 0)
+}
+
+// evicted reads the log of layers, which begins with an entry and has so many places for each.
+func (c *Cache) evicted(seq, seen, begin, end, size, origin int) (all []Eviction, err error) {
 	table, err := c.readTable()
 	if err != nil {
 		return nil, err
@@ -104,12 +120,10 @@ func (c *Cache) Evicted(seq, seen int) ([]Eviction, error) {
 	if err := c.engine.Device.Read(log, c.log.Range); err != nil {
 		return nil, err
 	}
-	var all []Eviction
-	for layer, l := range c.geometry.Layers {
-		for kv := range l.KV {
-			last := int(c.entry(table, layer, seq, kv)(12))
-			victims := make([]logged, last)
-			at := c.index(layer, seq, kv) * c.Plan.Added * TableBytes
+	for layer := begin; layer < end; layer++ {
+		for kv := range c.geometry.Layers[layer].KV {
+			victims := make([]logged, c.entry(table, layer, seq, kv)(12))
+			at := (c.index(layer, seq, kv) - origin) * size * TableBytes
 			for i := range victims {
 				victims[i] = readLogged(log[at+i*TableBytes:])
 			}

@@ -1,12 +1,12 @@
 package h2o
 
-// streaming keeps the first tokens, which soak up attention, and the most recent ones. Keys keep the rotation of their
-// original position; the paper renumbers positions inside the cache.
+// streaming keeps the first tokens, which soak up attention, and the most recent ones. As in the paper, positions are
+// renumbered inside the cache: it goes on for ever without positions that the model was not trained for.
 var streaming = &Policy{
 	Name:       "streaming",
 	Summary:    "attention sinks and the most recent tokens",
 	Source:     "Xiao et al., StreamingLLM, arXiv 2309.17453",
 	Evicts:     true,
 	Rule:       Rule{Birth: BirthPosition, Decay: 1, Sinks: 4, Every: 1},
-	Parameters: []*Parameter{everyOption},
+	Parameters: []*Parameter{everyParameter},
 }

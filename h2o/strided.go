@@ -6,6 +6,6 @@ var strided = &Policy{
 	Name:       "strided",
 	Summary:    "every 2^k-th token, and a recent window",
 	Evicts:     true,
-	Rule:       Rule{Birth: BirthLowBit, Decay: 1, Window: true, Every: 1},
-	Parameters: []*Parameter{everyOption},
+	Rule:       Rule{Birth: BirthLowBit, Decay: 1, Recent: true, Every: 1},
+	Parameters: []*Parameter{everyParameter},
 }

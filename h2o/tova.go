@@ -8,5 +8,5 @@ var tova = &Policy{
 	Source:     "Oren et al., Transformers are Multi-State RNNs, arXiv 2401.06104",
 	Evicts:     true,
 	Rule:       Rule{Update: UpdateLast, Reduce: ReduceMean, Layer: true, Decay: 1, Every: 1},
-	Parameters: []*Parameter{protectOption, everyOption},
+	Parameters: []*Parameter{protectParameter, everyParameter},
 }

@@ -93,33 +93,28 @@ func (g Geometry) SlotBytes(t Types) int64 {
 	return layouts[t.K].bytes(pad) + layouts[t.V].bytes(pad)
 }
 
-// Bytes is the size of K and V of all layers for so many slots per KV head. Each tensor is whole uvec4: what scales leave
-// of the last one, 12 bytes at most, is counted.
+// Bytes is the size of K and V of all layers for so many slots per KV head.
 func (g Geometry) Bytes(t Types, slots int) (sum int64) {
-	pad := g.HeadPad(t)
 	for _, l := range g.Layers {
-		for _, name := range []string{t.K, t.V} {
-			bytes := int64(l.KV) * int64(slots) * layouts[name].bytes(pad)
-			sum += (bytes + quadBytes - 1) / quadBytes * quadBytes
-		}
+		sum += g.layerBytes(t, l.KV*slots)
 	}
 	return sum
 }
 
-// Waste is what a layer may take beyond SlotBytes, at most, because its tensors are whole uvec4.
-func (t Types) Waste() (bytes int64) {
+// layerBytes is the size of K and V for so many slots of a layer. Each tensor is whole uvec4: what scales leave of the last
+// one, 12 bytes at most, is counted.
+func (g Geometry) layerBytes(t Types, slots int) (sum int64) {
 	for _, name := range []string{t.K, t.V} {
-		if layouts[name].scaled {
-			bytes += quadBytes - scaleBytes
-		}
+		bytes := int64(slots) * layouts[name].bytes(g.HeadPad(t))
+		sum += (bytes + quadBytes - 1) / quadBytes * quadBytes
 	}
-	return bytes
+	return sum
 }
 
-// Without sets bytes aside from a budget in bytes.
-func (b Budget) Without(bytes int64) Budget {
-	if b.InBytes() {
-		b.value = max(0, b.value-bytes)
+// mostKV is the number of KV heads of the layer that has most.
+func (g Geometry) mostKV() (n int) {
+	for _, l := range g.Layers {
+		n = max(n, l.KV)
 	}
-	return b
+	return n
 }

@@ -6,5 +6,5 @@ var window = &Policy{
 	Summary:    "the most recent tokens",
 	Evicts:     true,
 	Rule:       Rule{Birth: BirthPosition, Decay: 1, Every: 1},
-	Parameters: []*Parameter{everyOption},
+	Parameters: []*Parameter{everyParameter},
 }

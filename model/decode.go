@@ -67,7 +67,11 @@ func (s *Session) stepwise(ctx context.Context, g Generation, token int32, sampl
 		if err := s.check([]int32{token}); err != nil {
 			return "", err
 		}
-		if err := s.process([]runtime.Row{{Token: token, Pos: int32(len(s.Tokens))}}, true, false); err != nil {
+		if err := s.control.Write([]runtime.Row{{Token: token, Pos: int32(len(s.Tokens))}}, []int{0}, 0); err != nil {
+			return "", err
+		}
+		s.lastRow = 0
+		if err := s.run(s.decode, s.head); err != nil {
 			return "", err
 		}
 		s.Tokens = append(s.Tokens, token)
@@ -79,6 +83,11 @@ func (s *Session) stepwise(ctx context.Context, g Generation, token int32, sampl
 			step := Step{Seen: len(s.Tokens)}
 			if g.Observer.Logits {
 				step.Logits = logits
+			}
+			if g.Observer.Evictions {
+				if step.Evicted, err = s.cache.Evicted(0, step.Seen); err != nil {
+					return "", err
+				}
 			}
 			if err := g.Observer.Step(step); err != nil {
 				return "", err
@@ -104,11 +113,7 @@ func (s *Session) replay(ctx context.Context, g Generation, token int32) (reason
 	if err := s.check(make([]int32, steps)); err != nil {
 		return "", err
 	}
-	body, err := s.body(1)
-	if err != nil {
-		return "", err
-	}
-	if err := s.control.Write([]runtime.Row{{Token: token, Pos: int32(len(s.Tokens))}}, []int{0}, false); err != nil {
+	if err := s.control.Write([]runtime.Row{{Token: token, Pos: int32(len(s.Tokens))}}, []int{0}, 0); err != nil {
 		return "", err
 	}
 	s.lastRow = 0
@@ -123,7 +128,7 @@ func (s *Session) replay(ctx context.Context, g Generation, token int32) (reason
 	for submitted, read := 0, 0; read < steps; {
 		for submitted < steps && len(queue) < inFlight && ctx.Err() == nil && failed == nil {
 			if submitted == 0 || s.model.engine.Anew {
-				if commands, err = s.decodeCommands(body); err != nil {
+				if commands, err = s.decodeCommands(); err != nil {
 					return "", err
 				}
 			}
@@ -157,8 +162,8 @@ func (s *Session) replay(ctx context.Context, g Generation, token int32) (reason
 }
 
 // decodeCommands are the recordings of one decode step, in order.
-func (s *Session) decodeCommands(body *runtime.Program) (all []*vk.Commands, err error) {
-	for _, p := range []*runtime.Program{body, s.head, s.greedy} {
+func (s *Session) decodeCommands() (all []*vk.Commands, err error) {
+	for _, p := range []*runtime.Program{s.decode, s.head, s.greedy} {
 		commands, err := p.Commands()
 		if err != nil {
 			return nil, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 
+	"vkdecode/h2o"
 	"vkdecode/runtime"
 	"vkdecode/shaders"
 	"vkdecode/vk"
@@ -122,52 +123,38 @@ func (s *Session) pair() []*Session {
 
 // readChunks processes tokens chunk by chunk. The logits of a chunk are computed for outRows rows at a time.
 func (s *Session) readChunks(ctx context.Context, tokens []int32, progress func(int)) error {
-	for done := 0; done < len(tokens); {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		rows := make([]runtime.Row, min(s.chunk, len(tokens)-done))
-		for i := range rows {
-			rows[i] = runtime.Row{Token: tokens[done+i], Pos: int32(len(s.Tokens) + i)}
+	return s.process(ctx, tokens, false, progress, func(rows []runtime.Row, _ []h2o.Eviction) error {
+		if full := s.likely.full; full != nil {
+			ids := make([]int32, len(rows))
+			for i, r := range rows {
+				ids[i] = r.Token
+			}
+			// The work of a chunk is not interrupted: both sessions have processed the same tokens.
+			if err := full.process(context.WithoutCancel(ctx), ids, false, func(int) {}, func([]runtime.Row, []h2o.Eviction) error { return nil }); err != nil {
+				return err
+			}
 		}
 		for first := 0; first < len(rows); first += outRows {
 			if err := s.readRows(rows, first); err != nil {
 				return err
 			}
 		}
-		for _, o := range s.pair() {
-			o.Tokens = append(o.Tokens, tokens[done:done+len(rows)]...)
-			o.lastRow = (len(rows) - 1) % outRows
-		}
-		done += len(rows)
-		progress(done)
-	}
-	return nil
+		return nil
+	})
 }
 
-// readRows takes the likelihoods of a chunk's rows from first on, as many as there are logits for. The first time it
-// processes the chunk before.
+// readRows takes the likelihoods of a chunk's rows from first on, as many as there are logits for.
 func (s *Session) readRows(rows []runtime.Row, first int) error {
 	outs := make([]int, min(outRows, len(rows)-first))
 	for i := range outs {
 		outs[i] = first + i
 	}
-	bucket := s.chunk
-	if len(rows) == 1 {
-		bucket = 1
-	}
 	var programs []*runtime.Program
 	for _, o := range s.pair() {
-		if err := o.control.Write(rows, outs); err != nil {
+		if err := o.control.Write(rows, outs, 0); err != nil {
 			return err
 		}
-		if first == 0 {
-			body, err := o.body(bucket)
-			if err != nil {
-				return err
-			}
-			programs = append(programs, body)
-		}
+		o.lastRow = len(outs) - 1
 		programs = append(programs, o.headAll)
 	}
 	return s.run(append(programs, s.likely.rows)...)
@@ -177,7 +164,7 @@ func (s *Session) readRows(rows []runtime.Row, first int) error {
 // keeps steps in flight.
 func (s *Session) readSteps(ctx context.Context, tokens []int32, progress func(int)) (err error) {
 	for _, o := range s.pair() {
-		if err := o.control.Write([]runtime.Row{{Token: tokens[0], Pos: int32(len(o.Tokens))}}, []int{0}); err != nil {
+		if err := o.control.Write([]runtime.Row{{Token: tokens[0], Pos: int32(len(o.Tokens))}}, []int{0}, 0); err != nil {
 			return err
 		}
 		o.lastRow = 0
@@ -220,7 +207,7 @@ func (s *Session) readSteps(ctx context.Context, tokens []int32, progress func(i
 // stepCommands are the recordings of one step of every session of the pair, in order.
 func (s *Session) stepCommands() (all []*vk.Commands, err error) {
 	for _, o := range s.pair() {
-		for _, p := range []*runtime.Program{o.bodies[1], o.head, o.likely.step} {
+		for _, p := range []*runtime.Program{o.decode, o.head, o.likely.step} {
 			commands, err := p.Commands()
 			if err != nil {
 				return nil, err

@@ -81,31 +81,38 @@ func (m *llama) widths() (w widths) {
 	return w
 }
 
-// body records the layers for up to rows rows: from the tokens of the step to s.x.
-func (m *llama) body(p *runtime.Program, s *Session, rows int, batch bool) {
-	e, step, w := s.model.engine, s.step, s.widths
-	m.embed.gather(e, p, step, s.x.Range, rows)
-	for i, l := range m.layers {
-		s.rmsNorm(p, s.x, s.xn, l.attnNorm, rows, false)
-		offset := 0
-		for _, part := range l.qkv {
-			part.multiply(e, p, step, product{x: s.xn.Range, y: s.qkv.Range, xStride: w.x, yStride: w.qkv, yOffset: offset, epilogue: store, rows: rows})
-			offset += part.rows
-		}
-		s.cache.Append(p, step, i, rows, batch, s.qkv.Range, w.qkv, s.attn.Range, w.attn, h2o.Rotation{Dim: m.config.RopeDim, Table: s.rope})
-		l.out.multiply(e, p, step, product{x: s.attn.Range, y: s.x.Range, res: s.x.Range, xStride: w.attn, yStride: w.x, epilogue: addRes, rows: rows})
-		s.rmsNorm(p, s.x, s.xn, l.ffnNorm, rows, false)
-		ffn := product{x: s.xn.Range, y: s.ffn.Range, xStride: w.x, yStride: w.ffn, epilogue: siluPair, rows: rows}
-		if len(l.gateUp) == 2 {
-			ffn.epilogue = store
-			l.gateUp[0].multiply(e, p, step, ffn)
-			ffn.epilogue, ffn.res = siluMul, s.ffn.Range
-		}
-		l.gateUp[len(l.gateUp)-1].multiply(e, p, step, ffn)
-		// A width that varies by layer leaves numbers of a wider layer behind: its weights there are zero, see planes.
-		l.down.multiply(e, p, step, product{x: s.ffn.Range, y: s.x.Range, res: s.x.Range, xStride: w.ffn, yStride: w.x, epilogue: addRes, rows: rows})
-		p.Cut()
+// embedding records s.x = the embeddings of up to rows rows.
+func (m *llama) embedding(p *runtime.Program, s *Session, rows int) {
+	m.embed.gather(s.model.engine, p, s.step, s.x.Range, rows)
+}
+
+// layer records layer i for up to rows rows of s.x. attend records its attention.
+func (m *llama) layer(p *runtime.Program, s *Session, i, rows int, attend attention) {
+	e, step, w, l := s.model.engine, s.step, s.widths, m.layers[i]
+	s.rmsNorm(p, s.x, s.xn, l.attnNorm, rows, false)
+	offset := 0
+	for _, part := range l.qkv {
+		part.multiply(e, p, step, product{x: s.xn.Range, y: s.qkv.Range, xStride: w.x, yStride: w.qkv, yOffset: offset, epilogue: store, rows: rows})
+		offset += part.rows
 	}
+	attend(p, i, rows, h2o.Activations{X: s.qkv.Range, Y: s.attn.Range, XStride: w.qkv, YStride: w.attn, Rotation: m.rotation(s)})
+	l.out.multiply(e, p, step, product{x: s.attn.Range, y: s.x.Range, res: s.x.Range, xStride: w.attn, yStride: w.x, epilogue: addRes, rows: rows})
+	s.rmsNorm(p, s.x, s.xn, l.ffnNorm, rows, false)
+	ffn := product{x: s.xn.Range, y: s.ffn.Range, xStride: w.x, yStride: w.ffn, epilogue: siluPair, rows: rows}
+	if len(l.gateUp) == 2 {
+		ffn.epilogue = store
+		l.gateUp[0].multiply(e, p, step, ffn)
+		ffn.epilogue, ffn.res = siluMul, s.ffn.Range
+	}
+	l.gateUp[len(l.gateUp)-1].multiply(e, p, step, ffn)
+	// A width that varies by layer leaves numbers of a wider layer behind: its weights there are zero, see planes.
+	l.down.multiply(e, p, step, product{x: s.ffn.Range, y: s.x.Range, res: s.x.Range, xStride: w.ffn, yStride: w.x, epilogue: addRes, rows: rows})
+	p.Cut()
+}
+
+// rotation is how queries and keys are turned: GGUF keeps pairs side by side.
+func (m *llama) rotation(s *Session) h2o.Rotation {
+	return h2o.Rotation{Dim: m.config.RopeDim, Table: s.rope}
 }
 
 // logits records the final norm and the logits of up to outs wanted rows.

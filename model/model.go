@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"vkdecode/h2o"
 	"vkdecode/model/gguf"
 	"vkdecode/model/tokenizer"
 	"vkdecode/runtime"
@@ -17,9 +18,14 @@ import (
 type architecture interface {
 	Config() *Config
 	widths() widths
-	body(p *runtime.Program, s *Session, rows int, batch bool)
+	embedding(p *runtime.Program, s *Session, rows int)
+	layer(p *runtime.Program, s *Session, i, rows int, attend attention)
+	rotation(s *Session) h2o.Rotation
 	logits(p *runtime.Program, s *Session, outs int)
 }
+
+// attention records the attention of a layer over the session's cache: that of a decode step, or of a prompt's chunk.
+type attention func(p *runtime.Program, layer, rows int, x h2o.Activations)
 
 // widths are the row sizes, in elements, of a session's activations.
 type widths struct{ x, qkv, attn, ffn int }

@@ -1,13 +1,11 @@
 package model
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"slices"
 
 	"vkdecode/h2o"
 	"vkdecode/runtime"
@@ -50,11 +48,12 @@ type Session struct {
 	x, xn, qkv, attn, ffn, logits     *runtime.Tensor // (rows, widths) f32
 	logitsStride                      int
 	control                           *runtime.Step
-	bodies                            map[int]*runtime.Program // by rows
-	head, headAll, greedy             *runtime.Program         // logits of one row, of outRows rows; argmax and advance
-	ends                              []int32                  // tokens that end a generation
-	lastRow                           int                      // of logits: the last token processed
-	likely                            *likelihood              // nil unless asked for
+	decode                            *runtime.Program // a step of one row
+	prompt                            prompter
+	head, headAll, greedy             *runtime.Program // logits of one row, of outRows rows; argmax and advance
+	ends                              []int32          // tokens that end a generation
+	lastRow                           int              // of logits: the last token processed
+	likely                            *likelihood      // nil unless asked for
 }
 
 // NewSession plans, allocates and records a session. Its programs are compiled here, so that decoding is only work.
@@ -67,7 +66,7 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 		return nil, err
 	}
 	e := m.engine
-	s := &Session{model: m, arena: &runtime.Arena{}, widths: m.arch.widths(), chunk: plan.Chunk, bodies: map[int]*runtime.Program{}}
+	s := &Session{model: m, arena: &runtime.Arena{}, widths: m.arch.widths(), chunk: plan.Chunk}
 	if s.cache, err = h2o.NewCache(e, s.arena, m.Geometry(), plan, 1, s.chunk); err != nil {
 		return nil, err
 	}
@@ -98,6 +97,7 @@ func (s *Session) plan(o SessionOptions) {
 	s.ring = s.arena.Tensor("step.ring", 4*ringSteps)
 	s.endList = s.arena.Tensor("step.ends", int64(4*(1+len(s.model.ends))))
 	s.rope = s.arena.Tensor("rope.table", int64(4*o.Length*s.model.RopeDim))
+	s.planPrompts(o.Prompt)
 	if o.Likelihood {
 		s.planLikelihood(o)
 	}
@@ -120,10 +120,14 @@ func (s *Session) prepare(o SessionOptions) error {
 	if err := e.Device.Write(s.endList.Slice(0, int64(4*len(ends))), wordBytes(ends)); err != nil {
 		return err
 	}
-	for _, rows := range []int{1, s.chunk} {
-		if _, err := s.body(rows); err != nil {
-			return err
-		}
+	s.decode = s.body("decode", 1, func(p *runtime.Program, layer, rows int, x h2o.Activations) {
+		s.cache.Decode(p, s.step, layer, rows, true, x)
+	})
+	if err := s.decode.Record(); err != nil {
+		return err
+	}
+	if err := s.preparePrompts(); err != nil {
+		return err
 	}
 	s.head = e.NewProgram("head")
 	s.model.arch.logits(s.head, s, 1)
@@ -149,7 +153,7 @@ func (s *Session) prepare(o SessionOptions) error {
 
 // programs are those that every session has, in the order of their first use.
 func (s *Session) programs() []*runtime.Program {
-	all := slices.Compact([]*runtime.Program{s.bodies[s.chunk], s.bodies[1], s.head, s.greedy})
+	all := append(s.prompt.programs(), s.decode, s.head, s.greedy)
 	if s.likely != nil {
 		all = append(all, s.headAll, s.likely.rows, s.likely.step)
 	}
@@ -159,7 +163,7 @@ func (s *Session) programs() []*runtime.Program {
 // warm runs every program on a step without rows, so that drivers that compile at the first launch have done so, and
 // leaves the session empty.
 func (s *Session) warm() error {
-	if err := s.control.Write(nil, nil, false); err != nil {
+	if err := s.control.Write(nil, nil, 0); err != nil {
 		return err
 	}
 	if err := s.run(s.programs()...); err != nil {
@@ -168,15 +172,14 @@ func (s *Session) warm() error {
 	return s.Reset()
 }
 
-// body returns the program for up to so many rows of the sequence.
-func (s *Session) body(rows int) (*runtime.Program, error) {
-	if p := s.bodies[rows]; p != nil {
-		return p, nil
+// body is the program of a whole step of up to so many rows.
+func (s *Session) body(name string, rows int, attend attention) *runtime.Program {
+	p := s.model.engine.NewProgram(name)
+	s.model.arch.embedding(p, s, rows)
+	for i := range s.model.Layers {
+		s.model.arch.layer(p, s, i, rows, attend)
 	}
-	p := s.model.engine.NewProgram(fmt.Sprintf("body%d", rows))
-	s.model.arch.body(p, s, rows, rows == 1)
-	s.bodies[rows] = p
-	return p, p.Record()
+	return p
 }
 
 // rmsNorm records y = norm(x) * w for the rows of the step, or for those whose logits are wanted.
@@ -204,7 +207,7 @@ func (s *Session) Memory() *runtime.Arena { return s.arena }
 
 // Times is what each kernel took in the last decode step. It needs an engine with Debug >= 2.
 func (s *Session) Times() (times []runtime.KernelTime, err error) {
-	for _, p := range []*runtime.Program{s.bodies[1], s.head} {
+	for _, p := range []*runtime.Program{s.decode, s.head} {
 		if times, err = p.Times(times); err != nil {
 			return nil, err
 		}
@@ -222,20 +225,17 @@ func (s *Session) PrintGraph(w io.Writer) {
 
 // Reset empties the session: the next prompt starts at position 0.
 func (s *Session) Reset() error {
-	s.Tokens = s.Tokens[:0]
+	s.Tokens, s.prompt.broken = s.Tokens[:0], false
 	return s.cache.Reset()
 }
 
 // Close frees the session's memory and programs.
 func (s *Session) Close() {
 	s.model.engine.Device.WaitIdle()
-	for _, p := range s.bodies {
-		p.Free()
-	}
 	if s.likely != nil {
 		s.likely.free()
 	}
-	for _, p := range []*runtime.Program{s.head, s.headAll, s.greedy} {
+	for _, p := range append(s.prompt.programs(), s.decode, s.head, s.headAll, s.greedy) {
 		if p != nil {
 			p.Free()
 		}
@@ -248,18 +248,24 @@ func (s *Session) Close() {
 type Step struct {
 	Seen   int
 	Logits []float32 // (rows of the step, vocab), nil unless asked for
+
+	Evicted []h2o.Eviction // nil unless asked for; a prompt that is cut once tells with its last chunk
 }
 
 // Observer is called after each step that the host waits for, nil for none. Decoding with one waits for every step.
 type Observer struct {
-	Logits bool // wants the logits of every row
-	Step   func(Step) error
+	Logits    bool // wants the logits of every row
+	Evictions bool // wants to know who was evicted
+	Step      func(Step) error
 }
 
 // check refuses tokens that the session cannot process.
 func (s *Session) check(tokens []int32) error {
 	if err := s.checkIDs(tokens); err != nil {
 		return err
+	}
+	if s.prompt.broken {
+		return errors.New("model: a prompt was interrupted inside a layer; reset the session")
 	}
 	if have := s.cache.Plan.Length; len(s.Tokens)+len(tokens) > have {
 		return fmt.Errorf("model: %d tokens are more than the %d the session was opened for", len(s.Tokens)+len(tokens), have)
@@ -274,72 +280,6 @@ func (s *Session) checkIDs(tokens []int32) error {
 		}
 	}
 	return nil
-}
-
-// Prompt processes tokens in chunks. Afterwards Logits gives those of the last. progress, if not nil, is called with the
-// tokens done. It stops between chunks when ctx ends.
-func (s *Session) Prompt(ctx context.Context, tokens []int32, o Observer, progress func(done int)) error {
-	if len(tokens) == 0 {
-		return errors.New("model: the prompt is empty")
-	}
-	if err := s.check(tokens); err != nil {
-		return err
-	}
-	for done := 0; done < len(tokens); {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		n := min(s.chunk, len(tokens)-done)
-		rows := make([]runtime.Row, n)
-		for i := range rows {
-			rows[i] = runtime.Row{Token: tokens[done+i], Pos: int32(len(s.Tokens) + i)}
-		}
-		last := done+n == len(tokens)
-		if err := s.process(rows, last && !o.Logits, s.chunk > 1 || last || s.cache.Plan.Policy.Every == 0); err != nil {
-			return err
-		}
-		s.Tokens = append(s.Tokens, tokens[done:done+n]...)
-		done += n
-		if o.Step != nil {
-			step := Step{Seen: len(s.Tokens)}
-			if o.Logits {
-				var err error
-				if step.Logits, err = s.logitsOf(rows); err != nil {
-					return err
-				}
-			}
-			if err := o.Step(step); err != nil {
-				return err
-			}
-		}
-		if progress != nil {
-			progress(done)
-		}
-	}
-	return nil
-}
-
-// process runs one step over rows and waits for it; wantLast also computes the logits of the last row, and settle evicts
-// to the budget even where the policy would wait. Chunks of a prompt settle; in chunks of one token, which stand for
-// decoding, only the last does, unless decoding evicts nothing.
-func (s *Session) process(rows []runtime.Row, wantLast, settle bool) error {
-	bucket := s.chunk
-	if len(rows) == 1 {
-		bucket = 1
-	}
-	body, err := s.body(bucket)
-	if err != nil {
-		return err
-	}
-	if err := s.control.Write(rows, []int{len(rows) - 1}, settle); err != nil {
-		return err
-	}
-	programs := []*runtime.Program{body}
-	s.lastRow = 0
-	if wantLast {
-		programs = append(programs, s.head)
-	}
-	return s.run(programs...)
 }
 
 // run submits programs segment by segment and waits for them: no submit of a chunk is long enough to be killed.
@@ -381,7 +321,7 @@ func (s *Session) logitsOf(rows []runtime.Row) ([]float32, error) {
 		for i := range outs {
 			outs[i] = first + i
 		}
-		if err := s.control.Write(rows, outs, false); err != nil {
+		if err := s.control.Write(rows, outs, 0); err != nil {
 			return nil, err
 		}
 		if err := s.run(s.headAll); err != nil {

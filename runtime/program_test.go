@@ -71,7 +71,7 @@ func TestReplayReadsTheStepOfTheMoment(t *testing.T) {
 			if err := d.Zero(tensors["z"].Range); err != nil {
 				t.Fatal(err)
 			}
-			if err := step.Write(make([]runtime.Row, rows), nil, false); err != nil {
+			if err := step.Write(make([]runtime.Row, rows), nil, 0); err != nil {
 				t.Fatal(err)
 			}
 			submit(t, d, p)
@@ -154,13 +154,13 @@ func TestStepRefusesRowsOfASequenceThatLieApart(t *testing.T) {
 		}
 		defer a.Free()
 		step := runtime.NewStep(d, tensor)
-		if err := step.Write([]runtime.Row{{Seq: 1}, {Seq: 0}, {Seq: 1}}, nil, false); err == nil {
+		if err := step.Write([]runtime.Row{{Seq: 1}, {Seq: 0}, {Seq: 1}}, nil, 0); err == nil {
 			t.Error("rows 1, 0, 1 were taken")
 		}
-		if err := step.Write([]runtime.Row{{Seq: 1}, {Seq: 1}, {Seq: 0}}, nil, false); err != nil {
+		if err := step.Write([]runtime.Row{{Seq: 1}, {Seq: 1}, {Seq: 0}}, nil, 0); err != nil {
 			t.Error(err)
 		}
-		if err := step.Write(make([]runtime.Row, runtime.StepRows+1), nil, false); err == nil {
+		if err := step.Write(make([]runtime.Row, runtime.StepRows+1), nil, 0); err == nil {
 			t.Error("too many rows were taken")
 		}
 	})

@@ -21,7 +21,19 @@ const (
 )
 
 // Row is one token of one sequence.
-type Row struct{ Token, Seq, Pos int32 }
+type Row struct {
+	Token, Seq, Pos int32
+	Place           int32 // in the prompt, where a kernel carries rows over
+}
+
+// StepFlags say what a step is; the first ones are include/step.glsl's.
+type StepFlags uint32
+
+const (
+	Settles  StepFlags = 1 // sequences are cut to their budget even where the policy would wait
+	Ends     StepFlags = 2 // the prompt ends with these rows
+	Observes StepFlags = 4 // the rows are looked at once more: they add no token to the cache
+)
 
 // Step is the host's side of the buffer that holds everything that changes per token. The device advances it by itself
 // in decode; the host writes it for a prompt, and after sampling on the host.
@@ -40,9 +52,9 @@ func (s *Step) put(quad, word int, v uint32) {
 	binary.LittleEndian.PutUint32(s.image[16*quad+4*word:], v)
 }
 
-// Write sets the rows of the next step and which of them have their logits wanted. Rows of a sequence lie together. A step
-// that settles leaves no sequence above its budget. The device must not be running a step.
-func (s *Step) Write(rows []Row, outs []int, settle bool) error {
+// Write sets the rows of the next step and which of them have their logits wanted. Rows of a sequence lie together.
+// The device must not be running a step.
+func (s *Step) Write(rows []Row, outs []int, flags StepFlags) error {
 	if len(rows) > StepRows || len(outs) > StepRows {
 		return fmt.Errorf("runtime: a step of %d rows, %d at most", max(len(rows), len(outs)), StepRows)
 	}
@@ -56,6 +68,7 @@ func (s *Step) Write(rows []Row, outs []int, settle bool) error {
 		s.put(stepRow+i, 0, uint32(r.Token))
 		s.put(stepRow+i, 1, uint32(r.Seq))
 		s.put(stepRow+i, 2, uint32(r.Pos))
+		s.put(stepRow+i, 3, uint32(r.Place))
 		seq := s.image[16*(stepSeq+int(r.Seq)):]
 		count := binary.LittleEndian.Uint32(seq[4:])
 		if count == 0 {
@@ -64,8 +77,9 @@ func (s *Step) Write(rows []Row, outs []int, settle bool) error {
 			return fmt.Errorf("runtime: row %d: the rows of sequence %d do not lie together", i, r.Seq)
 		}
 		binary.LittleEndian.PutUint32(seq[4:], count+1)
-		if settle {
-			binary.LittleEndian.PutUint32(seq[8:], 1)
+		binary.LittleEndian.PutUint32(seq[8:], uint32(flags))
+		if flags&Observes == 0 {
+			binary.LittleEndian.PutUint32(seq[12:], count+1)
 		}
 	}
 	for i, o := range outs {

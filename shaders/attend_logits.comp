@@ -18,6 +18,7 @@ layout(constant_id = 3) const uint GROUP = 2;      // query heads per KV head
 layout(constant_id = 4) const uint HEAD_TILE = 2;  // query heads per workgroup
 layout(constant_id = 5) const uint ROW_TILE = 1;   // rows per workgroup
 layout(constant_id = 6) const uint HEAD_PAD = 32;  // dimensions of a head in q and the cache
+layout(constant_id = 7) const uint ROPE_DIM = 0;   // leading dimensions of K to be rotated to their rank; 0: K is rotated
 layout(push_constant) uniform Push {
     uint head;   // first entry of the layer in Table
     uint row;    // first row of this slice of the step; e, m and sum start there
@@ -25,17 +26,21 @@ layout(push_constant) uniform Push {
     uint stride; // of e, in slots
     uint splits; // stride of m and sum, in splits
     uint plane;  // first uvec4 of scales in K
+    uint ranks;  // first element of ranks in Slots; 0xffffffff: slots lie in order of position
 } push;
 IN_UVEC4(2, K)                                            // (slots, HEAD_PAD) packed, scales
-IN_UVEC2(3, Slots)                                        // (slots) position, score
+IN_UVEC2(3, Slots)                                        // (slots) position, score; ranks
 IN_VEC4(4, Q)                                             // (rows, heads, HEAD_PAD) f32, scaled
-layout(binding = 5) writeonly buffer E { float e[]; };    // (slice rows, heads, slots) f32
-layout(binding = 6) writeonly buffer Peaks { vec2 peaks[]; }; // (slice rows, heads, splits) m, sum
+IN_VEC2(5, Rope)                                          // (positions, ROPE_DIM / 2) cos, sin
+layout(binding = 6) writeonly buffer E { float e[]; };    // (slice rows, heads, slots) f32
+layout(binding = 7) writeonly buffer Peaks { vec2 peaks[]; }; // (slice rows, heads, splits) m, sum
 
 const uint PACKS = HEAD_PAD / PACK, TILES = (GROUP + HEAD_TILE - 1) / HEAD_TILE, HEADS = KV_HEADS * GROUP;
 const uint QUERIES = HEAD_TILE * ROW_TILE, QUADS = HEAD_PAD / 4;
 const uint SCALES = (HEAD_PAD + 2 * BLOCK - 1) / (2 * BLOCK); // words of scales per slot
 const float NEVER = -1e30; // the logit of a masked slot
+
+#include "include/ranks.glsl"
 
 vec4 q[QUERIES * QUADS];
 float logits[DEPTH * QUERIES];
@@ -48,7 +53,7 @@ void main() {
     if (row0 >= row_end || step_done()) return;
     uint seq = step_row(row0).y;
     Head h = load_head(push.head + seq * KV_HEADS + kv);
-    uint live = h.live + step_seq(seq).y, begin = split * DEPTH * lanes;
+    uint live = h.live + step_seq(seq).w, begin = split * DEPTH * lanes;
     if (begin >= live) return;
 
     uint pos[ROW_TILE];
@@ -72,10 +77,20 @@ void main() {
         if (SCALED) {
             [[unroll]] for (uint w = 0; w < SCALES; w++) scales[w] = unpackHalf2x16(LOAD(K, push.plane + (at * SCALES + w) / 4)[(at * SCALES + w) % 4]);
         }
+        uint place = ROPE_DIM == 0 ? 0 : push.ranks == 0xFFFFFFFFu ? slot : rank_of(push.ranks, h.offset, min(slot, live - 1), h.live);
         float dots[QUERIES];
         [[unroll]] for (uint n = 0; n < QUERIES; n++) dots[n] = 0;
         [[unroll]] for (uint p = 0; p < PACKS; p++) {
             float k[PACK] = unpack(LOAD(K, at * PACKS + p));
+            if (ROPE_DIM > 0) {
+                [[unroll]] for (uint i = 0; i < PACK; i += 2) {
+                    if (p * PACK + i >= ROPE_DIM) continue;
+                    vec2 turn = LOAD2(Rope, (place * ROPE_DIM + p * PACK + i) / 2);
+                    float a = k[i], b = k[i + 1];
+                    k[i] = a * turn.x - b * turn.y;
+                    k[i + 1] = b * turn.x + a * turn.y;
+                }
+            }
             [[unroll]] for (uint n = 0; n < QUERIES; n++) {
                 float sum = SCALED ? 0.0 : dots[n];
                 [[unroll]] for (uint i = 0; i < PACK; i++) sum += k[i] * q[n * QUADS + (p * PACK + i) / 4][i % 4];

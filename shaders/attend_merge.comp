@@ -12,6 +12,7 @@ layout(constant_id = 2) const uint KV_HEADS = 2;
 layout(constant_id = 3) const uint GROUP = 2;      // query heads per KV head
 layout(constant_id = 4) const uint HEAD_DIM = 32;  // dimensions of a head in y
 layout(constant_id = 5) const uint HEAD_PAD = 32;  // the same in o
+layout(constant_id = 6) const uint VALUES = 1;     // 0: only f is wanted
 layout(push_constant) uniform Push {
     uint head;     // first entry of the layer in Table
     uint row;      // first row of this slice of the step; m, sum, o and f start there
@@ -32,7 +33,7 @@ void main() {
     if (slice_row >= push.rows || row >= step_rows() || step_done()) return;
     uint seq = step_row(row).y;
     Head h = load_head(push.head + seq * KV_HEADS + head / GROUP);
-    uint splits = (h.live + step_seq(seq).y + SPLIT - 1) / SPLIT, base = (slice_row * HEADS + head) * push.splits;
+    uint splits = (h.live + step_seq(seq).w + SPLIT - 1) / SPLIT, base = (slice_row * HEADS + head) * push.splits;
     float most = -1e30, sum = 0;
     for (uint s = lane; s < splits; s += lanes) most = max(most, LOAD2(Peaks, base + s).x);
     most = reduce_max(most);
@@ -42,6 +43,7 @@ void main() {
     }
     float scale = 1.0 / reduce_add(sum);
     for (uint s = lane; s < splits; s += lanes) shares[base + s] = exp(LOAD2(Peaks, base + s).x - most) * scale;
+    if (VALUES == 0) return;
     for (uint i = lane; i < QUADS; i += lanes) {
         vec4 v = vec4(0);
         for (uint s = 0; s < splits; s++) v += exp(LOAD2(Peaks, base + s).x - most) * LOAD(O, (base + s) * QUADS + i);

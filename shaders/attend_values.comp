@@ -43,7 +43,7 @@ void main() {
     if (row0 >= row_end || step_done()) return;
     uint seq = step_row(row0).y;
     Head h = load_head(push.head + seq * KV_HEADS + kv);
-    uint live = h.live + step_seq(seq).y, begin = split * SPLIT, first = row0 - push.row, rows = row_end - push.row;
+    uint live = h.live + step_seq(seq).w, begin = split * SPLIT, first = row0 - push.row, rows = row_end - push.row;
     if (begin >= live) return;
 
     [[unroll]] for (uint i = 0; i < QUERIES * OWN * SHARE; i++) acc[i] = 0;

@@ -12,15 +12,17 @@ layout(constant_id = 3) const uint K_QUADS = 4;    // uvec4 of a slot in k
 layout(constant_id = 4) const uint V_QUADS = 4;    // uvec4 of a slot in v
 layout(constant_id = 5) const uint K_SCALES = 0;   // words of scales of a slot in k
 layout(constant_id = 6) const uint V_SCALES = 0;   // words of scales of a slot in v
+layout(constant_id = 7) const uint RANKED = 0;     // 1: slots have ranks
 layout(push_constant) uniform Push {
     uint head;    // first entry of the layer in Table
     uint k_plane; // first uvec4 of scales in k
     uint v_plane; // first uvec4 of scales in v
+    uint ranks;   // first element of ranks in slots
 } push;
 IN_UVEC2(2, Moves)                                     // (sequences, KV_HEADS, ADDED) from, to: slots of the head
 layout(binding = 3) buffer K { uvec4 k[]; };           // (slots) packed, scales
 layout(binding = 4) buffer V { uvec4 v[]; };           // (slots) packed, scales
-layout(binding = 5) buffer Slots { uvec2 slots[]; };   // (slots) position, score
+layout(binding = 5) buffer Slots { uvec2 slots[]; };   // (slots) position, score; ranks
 
 void main() {
     if (step_done()) return;
@@ -42,5 +44,6 @@ void main() {
             v[push.v_plane + b / 4][b % 4] = v[push.v_plane + a / 4][a % 4];
         }
         if (lane == 0) slots[to] = slots[from];
+        if (RANKED == 1 && lane == 0) slots[push.ranks + to / 2][to % 2] = slots[push.ranks + from / 2][from % 2];
     }
 }

@@ -27,7 +27,15 @@ void main() {
     uint entry = push.head + seq * KV_HEADS + kv, moves0 = (seq * KV_HEADS + kv) * ADDED * 2, log0 = entry * ADDED;
     uvec4 s = step_seq(seq);
     h = load_head(entry);
-    uint live = h.live + s.y, excess = excess_of(live, s.z != 0), keep = live - excess;
+    uint live = h.live + s.y, excess = excess_of(live, (s.z & STEP_SETTLES) != 0), keep = live - excess;
+    tokens_end = step_row(s.x + s.y - 1).z + 1;
+    tokens_from = tokens_end - s.y;
+    tokens_new = s.y;
+    uint need = excess, tie = 0, last = 0;
+    if (excess > 1) {
+        tie = nth(need, entry, 1, false, 0);
+        last = nth(need, entry, 1, true, tie);
+    }
     reads_before_writes();
     if (lane == 0) {
         table[entry * HEAD_QUADS * 4 + 3] = keep;
@@ -36,8 +44,6 @@ void main() {
         if (excess < ADDED) moves[moves0 + excess * 2] = NONE;
     }
     if (excess == 0) return;
-    tokens_end = step_row(s.x + s.y - 1).z + 1;
-    tokens_from = tokens_end - s.y;
 
     if (excess == 1) { // argmin
         uint low = NONE, pos = NONE, slot = NONE;
@@ -59,7 +65,6 @@ void main() {
         return;
     }
 
-    uint need = excess, tie = nth(need, live, false, 0), last = nth(need, live, true, tie);
     uint per_lane = (live + lanes - 1) / lanes, begin = min(lane * per_lane, live), end = min(begin + per_lane, live);
     uint victims = 0, holes = 0, movers = 0; // first counted, then the next index of this lane in each list
     for (int pass = 0; pass < 2; pass++) {

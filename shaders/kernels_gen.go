@@ -90,6 +90,7 @@ type AttendLogits struct {
 	HeadTile uint32 // query heads per workgroup
 	RowTile  uint32 // rows per workgroup
 	HeadPad  uint32 // dimensions of a head in q and the cache
+	RopeDim  uint32 // leading dimensions of K to be rotated to their rank; 0: K is rotated
 
 	Head   uint32 // first entry of the layer in Table
 	Row    uint32 // first row of this slice of the step; e, m and sum start there
@@ -97,36 +98,40 @@ type AttendLogits struct {
 	Stride uint32 // of e, in slots
 	Splits uint32 // stride of m and sum, in splits
 	Plane  uint32 // first uvec4 of scales in K
+	Ranks  uint32 // first element of ranks in Slots; 0xffffffff: slots lie in order of position
 
 	Step  vk.Range
 	Table vk.Range
 	K     vk.Range // (slots, HEAD_PAD) packed, scales
-	Slots vk.Range // (slots) position, score
+	Slots vk.Range // (slots) position, score; ranks
 	Q     vk.Range // (rows, heads, HEAD_PAD) f32, scaled
+	Rope  vk.Range // (positions, ROPE_DIM / 2) cos, sin
 	E     vk.Range // (slice rows, heads, slots) f32
 	Peaks vk.Range // (slice rows, heads, splits) m, sum
 }
 
-var attendLogitsInfo = info{name: "attend_logits", weights: false, cache: true, push: 24, count: 7, bindings: []bindingInfo{
+var attendLogitsInfo = info{name: "attend_logits", weights: false, cache: true, push: 28, count: 8, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},  // Step
 	{vk.RGBA32Uint, Read},  // Table
 	{vk.RGBA32Uint, Read},  // K
 	{vk.RG32Uint, Read},    // Slots
 	{vk.RGBA32Float, Read}, // Q
+	{vk.RG32Float, Read},   // Rope
 	{vk.R32Float, Write},   // E
 	{vk.RG32Float, Write},  // Peaks
 }, frozen: []frozen{}}
 
 // Call implements Kernel.
 func (k AttendLogits) Call(v Variant) (Call, error) {
-	push := make([]byte, 24)
+	push := make([]byte, 28)
 	binary.LittleEndian.PutUint32(push[0:], k.Head)
 	binary.LittleEndian.PutUint32(push[4:], k.Row)
 	binary.LittleEndian.PutUint32(push[8:], k.Rows)
 	binary.LittleEndian.PutUint32(push[12:], k.Stride)
 	binary.LittleEndian.PutUint32(push[16:], k.Splits)
 	binary.LittleEndian.PutUint32(push[20:], k.Plane)
-	return attendLogitsInfo.call(v, []uint32{k.Lanes, k.Depth, k.KvHeads, k.Group, k.HeadTile, k.RowTile, k.HeadPad}, push, []vk.Range{k.Step, k.Table, k.K, k.Slots, k.Q, k.E, k.Peaks})
+	binary.LittleEndian.PutUint32(push[24:], k.Ranks)
+	return attendLogitsInfo.call(v, []uint32{k.Lanes, k.Depth, k.KvHeads, k.Group, k.HeadTile, k.RowTile, k.HeadPad, k.RopeDim}, push, []vk.Range{k.Step, k.Table, k.K, k.Slots, k.Q, k.Rope, k.E, k.Peaks})
 }
 
 // AttendMerge binds attend_merge.comp.
@@ -140,6 +145,7 @@ type AttendMerge struct {
 	Group   uint32 // query heads per KV head
 	HeadDim uint32 // dimensions of a head in y
 	HeadPad uint32 // the same in o
+	Values  uint32 // 0: only f is wanted
 
 	Head    uint32 // first entry of the layer in Table
 	Row     uint32 // first row of this slice of the step; m, sum, o and f start there
@@ -155,7 +161,7 @@ type AttendMerge struct {
 	Shares vk.Range // (slice rows, heads, splits) f
 }
 
-var attendMergeInfo = info{name: "attend_merge", weights: false, cache: false, push: 20, count: 6, bindings: []bindingInfo{
+var attendMergeInfo = info{name: "attend_merge", weights: false, cache: false, push: 20, count: 7, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},  // Step
 	{vk.RGBA32Uint, Read},  // Table
 	{vk.RG32Float, Read},   // Peaks
@@ -172,7 +178,7 @@ func (k AttendMerge) Call(v Variant) (Call, error) {
 	binary.LittleEndian.PutUint32(push[8:], k.Rows)
 	binary.LittleEndian.PutUint32(push[12:], k.Splits)
 	binary.LittleEndian.PutUint32(push[16:], k.YStride)
-	return attendMergeInfo.call(v, []uint32{k.Lanes, k.Split, k.KvHeads, k.Group, k.HeadDim, k.HeadPad}, push, []vk.Range{k.Step, k.Table, k.Peaks, k.O, k.Y, k.Shares})
+	return attendMergeInfo.call(v, []uint32{k.Lanes, k.Split, k.KvHeads, k.Group, k.HeadDim, k.HeadPad, k.Values}, push, []vk.Range{k.Step, k.Table, k.Peaks, k.O, k.Y, k.Shares})
 }
 
 // AttendValues binds attend_values.comp.
@@ -223,6 +229,80 @@ func (k AttendValues) Call(v Variant) (Call, error) {
 	return attendValuesInfo.call(v, []uint32{k.Lanes, k.Split, k.KvHeads, k.Group, k.HeadTile, k.RowTile, k.HeadPad, k.Wide}, push, []vk.Range{k.Step, k.Table, k.V, k.E, k.O})
 }
 
+// Carry binds carry.comp.
+//
+// Copies rows of activations between those of the step and those of a whole prompt, where each row has its place.
+// One invocation per vec4. Grid: x over a row, y over rows. Twin: ref/carry.go
+type Carry struct {
+	Lanes uint32 // workgroup size
+	Back  uint32 // 0: from the step's rows to the prompt's; 1: back
+
+	Quads uint32 // vec4 per row
+
+	Step vk.Range
+	X    vk.Range // (rows, quads) f32
+	Y    vk.Range // (rows, quads) f32
+}
+
+var carryInfo = info{name: "carry", weights: false, cache: false, push: 4, count: 2, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},   // Step
+	{vk.RGBA32Float, Read},  // X
+	{vk.RGBA32Float, Write}, // Y
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k Carry) Call(v Variant) (Call, error) {
+	push := make([]byte, 4)
+	binary.LittleEndian.PutUint32(push[0:], k.Quads)
+	return carryInfo.call(v, []uint32{k.Lanes, k.Back}, push, []vk.Range{k.Step, k.X, k.Y})
+}
+
+// Choose binds choose.comp.
+//
+// Ends a stage of a prompt: chooses who of the work pool is above the budget and lists the survivors, in order of position,
+// to be copied into the layer's own pool, where their positions and scores go. With the prompt's last rows scores become
+// what the policy of decoding begins with. Grid: x over KV heads, y over sequences. Twin: ref/stage.go
+type Choose struct {
+	Lanes    uint32 // workgroup size
+	KvHeads  uint32
+	Measured uint32 // 1: scores tell of attention, decoding may go on with them
+
+	Head     uint32 // first entry of the layer in Table and PoolTable
+	Ranks    uint32 // first element of ranks in PoolSlots
+	Capacity uint32 // slots of a head in the work pool
+	LogHead  uint32 // entry that Log begins with
+	LogSize  uint32 // entries of Log for each KV head
+
+	Step      vk.Range
+	Table     vk.Range
+	Slots     vk.Range
+	PoolTable vk.Range // live, evicted and evicted-last are written
+	PoolSlots vk.Range // (slots) position, score; ranks
+	Map       vk.Range // (sequences, KV_HEADS): count, first slot from, first slot to, -, then (capacity) slots from
+	Log       vk.Range // (entries, log_size) position, score of the victims by ascending position
+}
+
+var chooseInfo = info{name: "choose", weights: false, cache: false, push: 20, count: 3, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},      // Step
+	{vk.RGBA32Uint, Read},      // Table
+	{vk.RG32Uint, Read},        // Slots
+	{vk.R32Uint, Read | Write}, // PoolTable
+	{vk.RG32Uint, Write},       // PoolSlots
+	{vk.R32Uint, Write},        // Map
+	{vk.RG32Uint, Write},       // Log
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k Choose) Call(v Variant) (Call, error) {
+	push := make([]byte, 20)
+	binary.LittleEndian.PutUint32(push[0:], k.Head)
+	binary.LittleEndian.PutUint32(push[4:], k.Ranks)
+	binary.LittleEndian.PutUint32(push[8:], k.Capacity)
+	binary.LittleEndian.PutUint32(push[12:], k.LogHead)
+	binary.LittleEndian.PutUint32(push[16:], k.LogSize)
+	return chooseInfo.call(v, []uint32{k.Lanes, k.KvHeads, k.Measured}, push, []vk.Range{k.Step, k.Table, k.Slots, k.PoolTable, k.PoolSlots, k.Map, k.Log})
+}
+
 // Compact binds compact.comp.
 //
 // Moves survivors into the slots of evicted tokens, as evict.comp decided. No slot is both a source and a target.
@@ -235,20 +315,22 @@ type Compact struct {
 	VQuads  uint32 // uvec4 of a slot in v
 	KScales uint32 // words of scales of a slot in k
 	VScales uint32 // words of scales of a slot in v
+	Ranked  uint32 // 1: slots have ranks
 
 	Head   uint32 // first entry of the layer in Table
 	KPlane uint32 // first uvec4 of scales in k
 	VPlane uint32 // first uvec4 of scales in v
+	Ranks  uint32 // first element of ranks in slots
 
 	Step  vk.Range
 	Table vk.Range
 	Moves vk.Range // (sequences, KV_HEADS, ADDED) from, to: slots of the head
 	K     vk.Range // (slots) packed, scales
 	V     vk.Range // (slots) packed, scales
-	Slots vk.Range // (slots) position, score
+	Slots vk.Range // (slots) position, score; ranks
 }
 
-var compactInfo = info{name: "compact", weights: false, cache: false, push: 12, count: 7, bindings: []bindingInfo{
+var compactInfo = info{name: "compact", weights: false, cache: false, push: 16, count: 8, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},         // Step
 	{vk.RGBA32Uint, Read},         // Table
 	{vk.RG32Uint, Read},           // Moves
@@ -259,11 +341,12 @@ var compactInfo = info{name: "compact", weights: false, cache: false, push: 12, 
 
 // Call implements Kernel.
 func (k Compact) Call(v Variant) (Call, error) {
-	push := make([]byte, 12)
+	push := make([]byte, 16)
 	binary.LittleEndian.PutUint32(push[0:], k.Head)
 	binary.LittleEndian.PutUint32(push[4:], k.KPlane)
 	binary.LittleEndian.PutUint32(push[8:], k.VPlane)
-	return compactInfo.call(v, []uint32{k.Lanes, k.KvHeads, k.Added, k.KQuads, k.VQuads, k.KScales, k.VScales}, push, []vk.Range{k.Step, k.Table, k.Moves, k.K, k.V, k.Slots})
+	binary.LittleEndian.PutUint32(push[12:], k.Ranks)
+	return compactInfo.call(v, []uint32{k.Lanes, k.KvHeads, k.Added, k.KQuads, k.VQuads, k.KScales, k.VScales, k.Ranked}, push, []vk.Range{k.Step, k.Table, k.Moves, k.K, k.V, k.Slots})
 }
 
 // Embed binds embed.comp.
@@ -299,6 +382,44 @@ func (k Embed) Call(v Variant) (Call, error) {
 	binary.LittleEndian.PutUint32(push[0:], k.First)
 	binary.LittleEndian.PutUint32(push[4:], k.Count)
 	return embedInfo.call(v, []uint32{k.Lanes, k.PlaneLanes, k.Run, k.Rows, k.Blocks}, push, []vk.Range{k.Step, k.W, k.S, k.X})
+}
+
+// Enter binds enter.comp.
+//
+// Lists a sequence's live slots in order of position, to be copied into the work pool in which a prompt is processed, and
+// copies their positions and scores there. Grid: x over KV heads, y over sequences. Twin: ref/stage.go
+type Enter struct {
+	Lanes   uint32 // workgroup size
+	KvHeads uint32
+
+	Head     uint32 // first entry of the layer in Table and PromptTable
+	Ranks    uint32 // first element of ranks in Slots
+	Capacity uint32 // slots of a head in the work pool
+
+	Step        vk.Range
+	Table       vk.Range
+	Slots       vk.Range // (slots) position, score; ranks
+	PromptTable vk.Range // live and evicted are written
+	WorkSlots   vk.Range // (slots) position, score
+	Map         vk.Range // (sequences, KV_HEADS): count, first slot from, first slot to, -, then (capacity) slots from
+}
+
+var enterInfo = info{name: "enter", weights: false, cache: false, push: 12, count: 2, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read}, // Step
+	{vk.RGBA32Uint, Read}, // Table
+	{vk.RG32Uint, Read},   // Slots
+	{vk.R32Uint, Write},   // PromptTable
+	{vk.RG32Uint, Write},  // WorkSlots
+	{vk.R32Uint, Write},   // Map
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k Enter) Call(v Variant) (Call, error) {
+	push := make([]byte, 12)
+	binary.LittleEndian.PutUint32(push[0:], k.Head)
+	binary.LittleEndian.PutUint32(push[4:], k.Ranks)
+	binary.LittleEndian.PutUint32(push[8:], k.Capacity)
+	return enterInfo.call(v, []uint32{k.Lanes, k.KvHeads}, push, []vk.Range{k.Step, k.Table, k.Slots, k.PromptTable, k.WorkSlots, k.Map})
 }
 
 // Evict binds evict.comp.
@@ -337,6 +458,41 @@ func (k Evict) Call(v Variant) (Call, error) {
 	push := make([]byte, 4)
 	binary.LittleEndian.PutUint32(push[0:], k.Head)
 	return evictInfo.call(v, []uint32{k.Lanes, k.KvHeads, k.Added}, push, []vk.Range{k.Step, k.Table, k.Slots, k.TableOut, k.Moves, k.Log})
+}
+
+// Gather binds gather.comp.
+//
+// Copies the K or V of listed slots: those of a head that `from` lists become consecutive ones. One invocation per uvec4 of
+// data or word of scales. Grid: x over the list, y over the heads of all sequences. Twin: ref/stage.go
+type Gather struct {
+	Lanes  uint32 // workgroup size
+	Quads  uint32 // uvec4 of a slot
+	Scales uint32 // words of scales of a slot
+
+	Capacity  uint32 // most slots of a list
+	FromPlane uint32 // first uvec4 of scales in From
+	ToPlane   uint32 // first uvec4 of scales in To
+
+	Step vk.Range
+	Map  vk.Range // (heads): count, first slot from, first slot to, -, then (capacity) slots from
+	From vk.Range // (slots) packed, scales
+	To   vk.Range // (slots) packed, scales
+}
+
+var gatherInfo = info{name: "gather", weights: false, cache: false, push: 12, count: 3, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},  // Step
+	{vk.R32Uint, Read},     // Map
+	{vk.RGBA32Uint, Read},  // From
+	{vk.RGBA32Uint, Write}, // To
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k Gather) Call(v Variant) (Call, error) {
+	push := make([]byte, 12)
+	binary.LittleEndian.PutUint32(push[0:], k.Capacity)
+	binary.LittleEndian.PutUint32(push[4:], k.FromPlane)
+	binary.LittleEndian.PutUint32(push[8:], k.ToPlane)
+	return gatherInfo.call(v, []uint32{k.Lanes, k.Quads, k.Scales}, push, []vk.Range{k.Step, k.Map, k.From, k.To})
 }
 
 // Kl binds kl.comp.
@@ -458,6 +614,116 @@ func (k Nll) Call(v Variant) (Call, error) {
 	return nllInfo.call(v, []uint32{k.Lanes, k.Vocab}, push, []vk.Range{k.Step, k.Logits, k.Text, k.Nll, k.Tokens})
 }
 
+// Observe binds observe.comp.
+//
+// Keeps the queries of the last WINDOW tokens of each sequence in a ring: that of position p lies at p mod WINDOW.
+// One invocation per vec4. Grid: x over a row's queries, y over rows. Twin: ref/observe.go
+type Observe struct {
+	Lanes uint32 // workgroup size
+
+	Window uint32 // rows of a ring
+	Quads  uint32 // vec4 per row: heads * HEAD_PAD / 4
+
+	Step vk.Range
+	Q    vk.Range // (rows, quads) f32
+	Ring vk.Range // (sequences, window, quads) f32
+}
+
+var observeInfo = info{name: "observe", weights: false, cache: false, push: 8, count: 1, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},   // Step
+	{vk.RGBA32Float, Read},  // Q
+	{vk.RGBA32Float, Write}, // Ring
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k Observe) Call(v Variant) (Call, error) {
+	push := make([]byte, 8)
+	binary.LittleEndian.PutUint32(push[0:], k.Window)
+	binary.LittleEndian.PutUint32(push[4:], k.Quads)
+	return observeInfo.call(v, []uint32{k.Lanes}, push, []vk.Range{k.Step, k.Q, k.Ring})
+}
+
+// Pool binds pool.comp.
+//
+// score = what the observation window gave a token and its neighbours (SnapKV, arXiv 2404.14469): for each query head the
+// maximum or mean over `kernel` tokens around it in order of position, centred and clipped to the tokens before the window,
+// the mean always over `kernel`; then the sum, mean or maximum over the group. Tokens of the window keep their plain sums.
+// One lane per slot; slots lie in order of position. Grid: x over splits, y over KV heads, z over sequences.
+// Twin: ref/observe.go
+type Pool struct {
+	Lanes   uint32 // workgroup size
+	Split   uint32 // slots per split
+	KvHeads uint32
+	Group   uint32 // query heads per KV head
+
+	Head    uint32 // first entry of the layer in Table
+	Stride  uint32 // of sums, in slots
+	Window  uint32 // last tokens that are observed
+	Kernel  uint32 // neighbours that are pooled
+	Average uint32 // 1: mean; 0: maximum
+
+	Step     vk.Range
+	Table    vk.Range
+	Sums     vk.Range // (sequences, heads, slots) f32
+	Slots    vk.Range // (slots) position, score
+	SlotsOut vk.Range // the same slots, with their new scores
+}
+
+var poolInfo = info{name: "pool", weights: false, cache: false, push: 20, count: 4, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read}, // Step
+	{vk.RGBA32Uint, Read}, // Table
+	{vk.R32Float, Read},   // Sums
+	{vk.RG32Uint, Read},   // Slots
+	{vk.RG32Uint, Write},  // SlotsOut
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k Pool) Call(v Variant) (Call, error) {
+	push := make([]byte, 20)
+	binary.LittleEndian.PutUint32(push[0:], k.Head)
+	binary.LittleEndian.PutUint32(push[4:], k.Stride)
+	binary.LittleEndian.PutUint32(push[8:], k.Window)
+	binary.LittleEndian.PutUint32(push[12:], k.Kernel)
+	binary.LittleEndian.PutUint32(push[16:], k.Average)
+	return poolInfo.call(v, []uint32{k.Lanes, k.Split, k.KvHeads, k.Group}, push, []vk.Range{k.Step, k.Table, k.Sums, k.Slots, k.SlotsOut})
+}
+
+// Rank binds rank.comp.
+//
+// rank -= the victims of lower position, after evict.comp has chosen them and before compact.comp moves anything.
+// One lane per slot. Grid: x over groups of slots, y over KV heads, z over sequences. Twin: ref/rank.go
+type Rank struct {
+	Lanes   uint32 // workgroup size
+	KvHeads uint32
+	Added   uint32 // entries in Log for each KV head
+	Depth   uint32 // slots per lane
+
+	Head  uint32 // first entry of the layer in Table
+	Ranks uint32 // first element of ranks in Slots
+
+	Step     vk.Range
+	Table    vk.Range
+	Slots    vk.Range // (slots) position, score; ranks
+	Log      vk.Range // (entries of Table, ADDED) position, score of the victims
+	SlotsOut vk.Range // the same slots, with their new ranks
+}
+
+var rankInfo = info{name: "rank", weights: false, cache: false, push: 8, count: 4, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read}, // Step
+	{vk.RGBA32Uint, Read}, // Table
+	{vk.RG32Uint, Read},   // Slots
+	{vk.RG32Uint, Read},   // Log
+	{vk.RG32Uint, Write},  // SlotsOut
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k Rank) Call(v Variant) (Call, error) {
+	push := make([]byte, 8)
+	binary.LittleEndian.PutUint32(push[0:], k.Head)
+	binary.LittleEndian.PutUint32(push[4:], k.Ranks)
+	return rankInfo.call(v, []uint32{k.Lanes, k.KvHeads, k.Added, k.Depth}, push, []vk.Range{k.Step, k.Table, k.Slots, k.Log, k.SlotsOut})
+}
+
 // RmsNorm binds rms_norm.comp.
 //
 // y = x / sqrt(mean(x^2) + eps) * w. One workgroup per row, or per wanted row where GATHER is set. The padding of x and
@@ -497,13 +763,14 @@ func (k RmsNorm) Call(v Variant) (Call, error) {
 // Where K and V have two types, q and k heads are one dispatch, v heads another.
 // Rotation of pair (a, b): (a cos - b sin, b cos + a sin). Twin: ref/rope_cache.go
 type RopeCache struct {
-	Lanes   uint32 // workgroup size
-	QHeads  uint32 // query heads
-	KvHeads uint32
-	HeadDim uint32 // dimensions of a head
-	HeadPad uint32 // the same, padded: what q and the cache hold
-	RopeDim uint32 // leading dimensions that are rotated
-	Halves  uint32 // 0: pairs are neighbours; 1: pairs lie ROPE_DIM / 2 apart
+	Lanes    uint32 // workgroup size
+	QHeads   uint32 // query heads
+	KvHeads  uint32
+	HeadDim  uint32 // dimensions of a head
+	HeadPad  uint32 // the same, padded: what q and the cache hold
+	RopeDim  uint32 // leading dimensions that are rotated
+	Halves   uint32 // 0: pairs are neighbours; 1: pairs lie ROPE_DIM / 2 apart
+	Renumber uint32 // 1: q is rotated to its place in the cache, k where it is read
 
 	Head    uint32  // first entry of the layer in Table
 	XStride uint32  // f32 per row of x
@@ -523,7 +790,7 @@ type RopeCache struct {
 	Slots vk.Range // (slots) position, score as f32 bits
 }
 
-var ropeCacheInfo = info{name: "rope_cache", weights: false, cache: true, push: 28, count: 7, bindings: []bindingInfo{
+var ropeCacheInfo = info{name: "rope_cache", weights: false, cache: true, push: 28, count: 8, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},   // Step
 	{vk.RGBA32Uint, Read},   // Table
 	{vk.R32Float, Read},     // X
@@ -544,7 +811,7 @@ func (k RopeCache) Call(v Variant) (Call, error) {
 	binary.LittleEndian.PutUint32(push[16:], k.Count)
 	binary.LittleEndian.PutUint32(push[20:], k.KPlane)
 	binary.LittleEndian.PutUint32(push[24:], k.VPlane)
-	return ropeCacheInfo.call(v, []uint32{k.Lanes, k.QHeads, k.KvHeads, k.HeadDim, k.HeadPad, k.RopeDim, k.Halves}, push, []vk.Range{k.Step, k.Table, k.X, k.Rope, k.Q, k.K, k.V, k.Slots})
+	return ropeCacheInfo.call(v, []uint32{k.Lanes, k.QHeads, k.KvHeads, k.HeadDim, k.HeadPad, k.RopeDim, k.Halves, k.Renumber}, push, []vk.Range{k.Step, k.Table, k.X, k.Rope, k.Q, k.K, k.V, k.Slots})
 }
 
 // Score binds score.comp.
@@ -597,4 +864,87 @@ func (k Score) Call(v Variant) (Call, error) {
 	binary.LittleEndian.PutUint32(push[16:], k.Stride)
 	binary.LittleEndian.PutUint32(push[20:], k.Splits)
 	return scoreInfo.call(v, []uint32{k.Lanes, k.Split, k.KvHeads, k.Group}, push, []vk.Range{k.Step, k.Table, k.E, k.Shares, k.Slots, k.SlotsOut})
+}
+
+// Share binds share.comp.
+//
+// Gives each KV head of a layer a budget of its own (Ada-KV, arXiv 2407.11550). Of the tokens that may go, the H base with
+// the highest scores of all heads are c_i in head i; base are the budget's slots that nothing protected takes. Head i keeps
+// (1 - alpha) c_i + alpha base, rounded so that the sum is H base: the rest goes to the largest remainders, of equal ones to
+// the lower head. No head keeps more than it has: what is left over goes round the other heads evenly, lower ones first.
+// Where all tokens fit, every head has room for the same number of new ones. One workgroup per sequence. Twin: ref/share.go
+type Share struct {
+	Lanes   uint32 // workgroup size
+	KvHeads uint32
+
+	Head   uint32 // first entry of the layer in the tables
+	Budget uint32 // slots of a head, in the mean
+	Added  uint32 // slots of a head above its budget
+	Alpha  uint32 // thousandths
+
+	Step        vk.Range
+	Table       vk.Range
+	Slots       vk.Range
+	PromptTable vk.Range // Table: budgets are written
+	PoolTable   vk.Range // offset, capacity and budget are written
+}
+
+var shareInfo = info{name: "share", weights: false, cache: false, push: 16, count: 2, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read}, // Step
+	{vk.RGBA32Uint, Read}, // Table
+	{vk.RG32Uint, Read},   // Slots
+	{vk.R32Uint, Write},   // PromptTable
+	{vk.R32Uint, Write},   // PoolTable
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k Share) Call(v Variant) (Call, error) {
+	push := make([]byte, 16)
+	binary.LittleEndian.PutUint32(push[0:], k.Head)
+	binary.LittleEndian.PutUint32(push[4:], k.Budget)
+	binary.LittleEndian.PutUint32(push[8:], k.Added)
+	binary.LittleEndian.PutUint32(push[12:], k.Alpha)
+	return shareInfo.call(v, []uint32{k.Lanes, k.KvHeads}, push, []vk.Range{k.Step, k.Table, k.Slots, k.PromptTable, k.PoolTable})
+}
+
+// Window binds window.comp.
+//
+// What the observed queries gave each slot: sum over the rows of the slice of e f, added to that of the slices before.
+// One lane per slot. Grid: x over splits, y over query heads, z over sequences. Twin: ref/observe.go
+type Window struct {
+	Lanes   uint32 // workgroup size
+	Split   uint32 // slots per split
+	KvHeads uint32
+	Group   uint32 // query heads per KV head
+
+	Head   uint32 // first entry of the layer in Table
+	Row    uint32 // first row of this slice of the step; e and f start there
+	Rows   uint32 // rows in the slice
+	Stride uint32 // of e and sums, in slots
+	Splits uint32 // stride of f, in splits
+
+	Step   vk.Range
+	Table  vk.Range
+	E      vk.Range // (slice rows, heads, slots) f32
+	Shares vk.Range // (slice rows, heads, splits) f
+	Sums   vk.Range // (sequences, heads, slots) f32
+}
+
+var windowInfo = info{name: "window", weights: false, cache: false, push: 20, count: 4, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},       // Step
+	{vk.RGBA32Uint, Read},       // Table
+	{vk.R32Float, Read},         // E
+	{vk.R32Float, Read},         // Shares
+	{vk.R32Float, Read | Write}, // Sums
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k Window) Call(v Variant) (Call, error) {
+	push := make([]byte, 20)
+	binary.LittleEndian.PutUint32(push[0:], k.Head)
+	binary.LittleEndian.PutUint32(push[4:], k.Row)
+	binary.LittleEndian.PutUint32(push[8:], k.Rows)
+	binary.LittleEndian.PutUint32(push[12:], k.Stride)
+	binary.LittleEndian.PutUint32(push[16:], k.Splits)
+	return windowInfo.call(v, []uint32{k.Lanes, k.Split, k.KvHeads, k.Group}, push, []vk.Range{k.Step, k.Table, k.E, k.Shares, k.Sums})
 }

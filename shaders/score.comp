@@ -42,7 +42,7 @@ void main() {
     uint first = max(step_seq(seq).x, push.row), end = min(seq_end, push.row + push.rows);
     uint entry = push.head + seq * KV_HEADS;
     Head h = load_head(entry + kv);
-    uint live = h.live + step_seq(seq).y, rule = update(h);
+    uint live = h.live + step_seq(seq).w, rule = update(h.rule);
     if (split * SPLIT >= live || first >= end || rule == UPDATE_NONE) return;
     bool whole = has(h, RULE_LAYER), add = rule == UPDATE_ADD;
     if (whole && kv > 0) return; // heads of the layer hold the same tokens in the same slots: the first one scores for all
@@ -64,13 +64,13 @@ void main() {
             for (uint q = 0; q < heads; q++) {
                 uint at = (row - push.row) * HEADS + head0 + q;
                 vec4 part = LOAD1(Shares, at * push.splits + split) * LOAD(E, (at * push.stride + slot) / 4);
-                p = reduction(h) == REDUCE_MAX ? max(p, part) : p + part;
+                p = reduction(h.rule) == REDUCE_MAX ? max(p, part) : p + part;
             }
             if (has(h, RULE_SELFLESS)) p = mix(p, vec4(0), equal(pos, uvec4(step_row(row).z)));
             sum = h.decay * sum + p;
             keep *= h.decay;
         }
-        if (reduction(h) == REDUCE_MEAN) sum /= float(heads);
+        if (reduction(h.rule) == REDUCE_MEAN) sum /= float(heads);
         for (uint s = 0; s < 4 && slot + s < live; s++) {
             float score = sum[s];
             if (rule == UPDATE_HASH) score = float(mixed(pos[s] ^ mixed(now ^ mixed(push.layer * KV_HEADS + kv ^ mixed(h.seed)))) >> 8) * exp2(-24.0);

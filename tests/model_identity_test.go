@@ -26,10 +26,10 @@ func decode(t testing.TB, s *model.Session, prompt []int32, n int, watched bool)
 	t.Helper()
 	observer := model.Observer{}
 	if watched {
+		observer.Evictions = true
 		observer.Step = func(step model.Step) error {
-			evicted, err := s.Cache().Evicted(0, step.Seen)
-			o.log += toJSON(t, evicted)
-			return err
+			o.log += toJSON(t, step.Evicted)
+			return nil
 		}
 	}
 	if err := s.Prompt(t.Context(), prompt, observer, nil); err != nil {

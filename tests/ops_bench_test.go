@@ -88,7 +88,7 @@ func (b *bench) rig(l launch, rows []runtime.Row, outs ...int) *rig {
 	r := &rig{bench: b, launch: l}
 	r.step = r.tensor("step", make([]byte, runtime.StepBytes))
 	if r.err == nil {
-		r.err = runtime.NewStep(b.device, &runtime.Tensor{Range: r.step.data}).Write(rows, outs, false)
+		r.err = runtime.NewStep(b.device, &runtime.Tensor{Range: r.step.data}).Write(rows, outs, 0)
 	}
 	r.step.image = r.read(r.step.Buffer.All())
 	return r

@@ -38,13 +38,12 @@ func watch(t testing.TB, m *model.Model, settings h2o.Settings, ids []int32, log
 	defer s.Close()
 	h := &history{ids: ids, plan: s.Plan(), heads: m.Geometry().Layers}
 	before := 0
-	err = s.Prompt(t.Context(), ids, model.Observer{Logits: logits, Step: func(step model.Step) error {
+	err = s.Prompt(t.Context(), ids, model.Observer{Logits: logits, Evictions: true, Step: func(step model.Step) error {
 		state, err := s.Cache().State(0)
 		if err != nil {
 			return err
 		}
-		evicted, err := s.Cache().Evicted(0, step.Seen)
-		h.steps = append(h.steps, historyStep{step.Seen, step.Seen - before, state, evicted, step.Logits})
+		h.steps = append(h.steps, historyStep{step.Seen, step.Seen - before, state, step.Evicted, step.Logits})
 		before = step.Seen
 		return err
 	}}, nil)

@@ -61,7 +61,7 @@ func (f *evalFlags) settings(cmd *cobra.Command, c *configuration) ([]h2o.Settin
 		}
 		policies = append([]h2o.Spec{full}, policies...)
 	}
-	base := h2o.Settings{RecentRatio: c.KV.RecentRatio, Sinks: c.KV.Sinks, Type: c.KV.Type, Positions: c.KV.Positions, Chunk: c.KV.Chunk}
+	base := c.cache(h2o.Spec{}, h2o.Budget{})
 	all, err := eval.Settings(base, policies, c.KV.Budgets)
 	if err != nil {
 		return nil, usageError{err}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -39,8 +40,10 @@ type policyKV struct {
 	Policy        h2o.Spec `json:"policy"`
 	BudgetSlots   int      `json:"budget_slots"`   // per KV head, kept after every eviction
 	CapacitySlots int      `json:"capacity_slots"` // per KV head, allocated
+	PromptSlots   int      `json:"prompt_slots"`   // per KV head of one layer, in the pool where prompts are processed
 	BytesBudget   int64    `json:"bytes_budget"`
-	BytesCapacity int64    `json:"bytes_capacity"`
+	BytesPrompt   int64    `json:"bytes_prompt"`
+	BytesCapacity int64    `json:"bytes_capacity"` // all of it, prompts included
 }
 
 func newPlan() *cobra.Command {
@@ -50,8 +53,9 @@ func newPlan() *cobra.Command {
 		Long: `Say how many bytes the keys and values of a run take, for each policy: the full
 context, and what a budget leaves. A policy keeps its budget of slots per KV head
 and allocates min(budget + chunk, context), because a chunk is written before
-anything is evicted. Every slot takes 8 bytes more per KV head, for its position
-and its score.
+anything is evicted. Policies that see a whole prompt before they choose process
+it in a pool of its own, which serves one layer at a time. Every slot takes 8
+bytes more per KV head, for its position and its score.
 
 A budget in percent is a share of the context; one in bytes bounds what is
 allocated for all sequences together. The context is --ctx, or else what the
@@ -138,34 +142,30 @@ func planKV(s shape, batch int, c *configuration, listed []h2o.Spec) (*kvPlan, e
 	if err != nil {
 		return nil, err
 	}
-	p := &kvPlan{shape: s, Batch: batch, KVType: c.KV.Type, Budget: c.KV.Budget, Chunk: c.KV.Chunk}
-	const most = 1 << 40 // dimensions of a head: more must not be multiplied before it is checked
-	head := h2o.Geometry{HeadDim: min(s.HeadDim, most)}
-	var fits bool
-	if p.BytesPerSlot, fits = product(int64(s.Layers), int64(s.KVHeads), int64(batch), head.SlotBytes(types)); fits {
-		_, fits = product(p.BytesPerSlot, int64(s.Context)+1) // one more than the context: a layer is rounded up
+	const mostLayers, mostDims = 1 << 16, 1 << 40 // more must not be multiplied before it is checked
+	head := h2o.Geometry{HeadDim: min(s.HeadDim, mostDims)}
+	perSlot, fits := product(int64(s.Layers), int64(s.KVHeads), int64(batch), head.SlotBytes(types))
+	if fits {
+		_, fits = product(perSlot, 2*(int64(s.Context)+1)) // a layer is rounded up, and prompts may have a pool of their own
 	}
-	if !fits || s.HeadDim > most {
+	if !fits || s.HeadDim > mostDims {
 		return nil, fmt.Errorf("plan: %d layers of %d KV heads of %d, context %d, batch %d: more bytes than 64 bits count", s.Layers, s.KVHeads, s.HeadDim, s.Context, batch)
 	}
-	bytes := func(slots int) int64 {
-		return int64(s.Layers) * h2o.Geometry{HeadDim: s.HeadDim, Layers: []h2o.Heads{{KV: s.KVHeads * batch}}}.Bytes(types, slots)
+	if s.Layers > mostLayers {
+		return nil, fmt.Errorf("plan: --layers %d, want at most %d", s.Layers, mostLayers)
 	}
-	p.BytesFull = bytes(s.Context)
+	heads := h2o.Heads{Query: s.KVHeads * batch, KV: s.KVHeads * batch}
+	g := h2o.Geometry{HeadDim: s.HeadDim, Layers: slices.Repeat([]h2o.Heads{heads}, s.Layers)}
+	p := &kvPlan{shape: s, Batch: batch, KVType: c.KV.Type, Budget: c.KV.Budget, Chunk: c.KV.Chunk, BytesPerSlot: perSlot}
 	for _, spec := range listed {
-		policy, err := h2o.Find(h2o.Spec{Name: spec.Name}) // which options there are is for the run to say
+		plan, err := h2o.NewPlan(c.cache(spec, c.KV.Budget), g, s.Context, s.Context, s.Context)
 		if err != nil {
 			return nil, err
 		}
-		kept, capacity := s.Context, s.Context
-		if policy.Evicts {
-			if kept, capacity, err = c.KV.Budget.Without(int64(s.Layers)*types.Waste()).Fit(s.Context, c.KV.Chunk, p.BytesPerSlot); err != nil {
-				return nil, err
-			}
-		}
+		p.BytesFull = plan.Full
 		p.Policies = append(p.Policies, policyKV{
-			Policy: spec, BudgetSlots: kept, CapacitySlots: capacity,
-			BytesBudget: bytes(kept), BytesCapacity: bytes(capacity),
+			Policy: spec, BudgetSlots: plan.Budget, CapacitySlots: plan.Capacity, PromptSlots: plan.Work,
+			BytesBudget: plan.Kept, BytesPrompt: plan.WorkBytes, BytesCapacity: plan.Bytes,
 		})
 	}
 	return p, nil
@@ -189,11 +189,11 @@ func (p *kvPlan) print(w io.Writer) error {
 		p.Layers, p.KVHeads, p.HeadDim, p.KVType, p.Context, p.Batch, decimalSize(p.BytesFull), binarySize(p.BytesFull), p.BytesFull)
 	fmt.Fprintf(w, "budget %s, chunk %d\n\n", p.Budget, p.Chunk)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "policy\tkept slots\tbytes\t\tallocated slots\tbytes\t\tof full\t")
+	fmt.Fprintln(t, "policy\tkept slots\tbytes\t\tallocated slots\tfor prompts\tbytes\t\tof full\t")
 	for _, k := range p.Policies {
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%d\t%s\t%s\t%.1f%%\t\n",
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%d\t%d\t%s\t%s\t%.1f%%\t\n",
 			k.Policy, k.BudgetSlots, decimalSize(k.BytesBudget), binarySize(k.BytesBudget),
-			k.CapacitySlots, decimalSize(k.BytesCapacity), binarySize(k.BytesCapacity), 100*float64(k.BytesCapacity)/float64(p.BytesFull))
+			k.CapacitySlots, k.PromptSlots, decimalSize(k.BytesCapacity), binarySize(k.BytesCapacity), 100*float64(k.BytesCapacity)/float64(p.BytesFull))
 	}
 	return t.Flush()
 }

@@ -64,7 +64,7 @@ func (r *records) observer() model.Observer {
 	if r.log == nil && r.logits == nil {
 		return model.Observer{}
 	}
-	return model.Observer{Logits: r.logits != nil, Step: r.step}
+	return model.Observer{Logits: r.logits != nil, Evictions: r.log != nil, Step: r.step}
 }
 
 func (r *records) step(s model.Step) error {
@@ -76,12 +76,8 @@ func (r *records) step(s model.Step) error {
 	if r.log == nil {
 		return nil
 	}
-	evictions, err := r.session.Cache().Evicted(0, s.Seen)
-	if err != nil {
-		return err
-	}
 	e := json.NewEncoder(r.lines)
-	for _, v := range evictions {
+	for _, v := range s.Evicted {
 		v.Token = r.session.Tokens[v.Position]
 		if err := e.Encode(v); err != nil {
 			return fmt.Errorf("eviction log: %w", err)

@@ -112,7 +112,7 @@ func runModel(cmd *cobra.Command, path string, f *runFlags) (err error) {
 
 // newSession opens a session for a prompt and the new tokens of the configuration.
 func (l *loaded) newSession(c *configuration, f *runFlags, prompt []int32, stderr io.Writer) (*model.Session, error) {
-	kv := h2o.Settings{Policy: c.KV.Policies[0], Budget: c.KV.Budget, RecentRatio: c.KV.RecentRatio, Sinks: c.KV.Sinks, Type: c.KV.Type, Positions: c.KV.Positions, Chunk: c.KV.Chunk}
+	kv := c.cache(c.KV.Policies[0], c.KV.Budget)
 	if f.pinFirst > 0 {
 		kv.Pinned = []h2o.Span{{Begin: 0, End: f.pinFirst}}
 	}

@@ -20,7 +20,10 @@ type Config struct {
 		Validation bool
 	}
 	KV struct {
-		Policies    []h2o.Spec   // at least one
+		Policies    []h2o.Spec // at least one
+		Prefiller   h2o.Spec   // the policy of prompts; zero = that of decoding
+		Prefill     string     // "auto", "bounded" or "exact"
+		Layers      []h2o.LayerBudget
 		Budget      h2o.Budget   // the first of Budgets
 		Budgets     []h2o.Budget // at least one
 		RecentRatio float64      // 0 to 1
@@ -81,9 +84,16 @@ var settings = []setting{
 	{key: "kv.policy", flag: "kv", kind: text, initial: "h2o", arg: "POLICY", words: policies,
 		help: "KV policy with options, like h2o:key=value; several separated by commas where that makes sense",
 		set:  setPolicies},
+	{key: "kv.prefill_policy", flag: "prefill-policy", kind: text, initial: "same", arg: "POLICY", words: append([]string{"same"}, policies...),
+		help: "KV policy of prompts with options; same is that of decoding", set: setPrefillPolicy},
+	{key: "kv.prefill", flag: "prefill", kind: text, initial: "auto", arg: "HOW", words: prefills,
+		help: "bounded (a prompt is cut to the budget chunk by chunk), exact (once, at its end), or auto, the policy's own default",
+		set:  oneOf(prefills, func(c *Config) *string { return &c.KV.Prefill })},
 	{key: "kv.budget", flag: "budget", kind: either, initial: "20%", arg: "20%|1024|512MiB",
 		help: "share of the context, slots per KV head, or bytes for the whole cache; several separated by commas where that makes sense",
 		set:  setBudgets},
+	{key: "kv.layer_budgets", flag: "layer-budgets", kind: text, initial: "", arg: "RANGES",
+		help: "recent and heavy parts of some layers' budgets, like 0-9:8%+12%,10-29:64+32", set: setLayers},
 	{key: "kv.recent_ratio", flag: "recent-ratio", kind: number, initial: "0.5", arg: "X",
 		help: "share of the budget that is the protected recent window",
 		set:  numberIn(0, 1, func(c *Config) *float64 { return &c.KV.RecentRatio })},
@@ -127,6 +137,8 @@ var settings = []setting{
 	{key: "serve.address", flag: "address", kind: text, initial: "127.0.0.1:8080", arg: "HOST:PORT",
 		help: "address to listen on", set: setAddress},
 }
+
+var prefills = []string{"auto", "bounded", "exact"}
 
 var positions = []string{"auto", "original", "cache"}
 
@@ -232,6 +244,33 @@ func setPolicies(c *Config, given string) error {
 	}
 	c.KV.Policies = specs
 	return nil
+}
+
+func setPrefillPolicy(c *Config, given string) (err error) {
+	if c.KV.Prefiller = (h2o.Spec{}); given == "same" {
+		return nil
+	}
+	if c.KV.Prefiller, err = h2o.ParseSpec(given); err == nil {
+		_, err = h2o.Find(c.KV.Prefiller)
+	}
+	if err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "h2o: "))
+	}
+	return nil
+}
+
+func setLayers(c *Config, given string) (err error) {
+	if c.KV.Layers, err = h2o.ParseLayers(given); err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "h2o: "))
+	}
+	return nil
+}
+
+// cache is what a KV cache is asked for.
+func (c *Config) cache(policy h2o.Spec, budget h2o.Budget) h2o.Settings {
+	k := c.KV
+	return h2o.Settings{Policy: policy, Prefill: k.Prefiller, Prompt: k.Prefill, Budget: budget, Layers: k.Layers, RecentRatio: k.RecentRatio, Sinks: k.Sinks,
+		Type: k.Type, Positions: k.Positions, Chunk: k.Chunk}
 }
 
 func setBudgets(c *Config, given string) error {

@@ -27,14 +27,14 @@ Head load_head(uint i) {
     return Head(a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, LOAD(Table, i * HEAD_QUADS + 2), uintBitsToFloat(c.y), c.z, c.w);
 }
 
-uint birth(Head h) { return h.rule & 0xF; }
-uint update(Head h) { return h.rule >> 4 & 0xF; }
-uint reduction(Head h) { return h.rule >> 8 & 0xF; }
+uint birth(uint rule) { return rule & 0xF; }
+uint update(uint rule) { return rule >> 4 & 0xF; }
+uint reduction(uint rule) { return rule >> 8 & 0xF; }
 bool has(Head h, uint flag) { return (h.rule & flag) != 0; }
 
 // The score a token is born with.
-float born(Head h, uint pos) {
-    if (birth(h) == BIRTH_POSITION) return float(pos);
-    if (birth(h) == BIRTH_LOW_BIT) return pos == 0 ? exp2(40.0) : float(pos & -pos);
+float born(uint rule, uint pos) {
+    if (birth(rule) == BIRTH_POSITION) return float(pos);
+    if (birth(rule) == BIRTH_LOW_BIT) return pos == 0 ? exp2(40.0) : float(pos & -pos);
     return 0;
 }

@@ -1,0 +1,53 @@
+package h2o
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// LayerBudget is the budget of the layers First to Last, in its two parts.
+type LayerBudget struct {
+	First, Last   int
+	Recent, Heavy Budget
+}
+
+// ParseLayers reads budgets of layer ranges, "0-9:8%+12%,10:64+32": recent plus heavy, each a share of the context or slots.
+func ParseLayers(text string) ([]LayerBudget, error) {
+	var all []LayerBudget
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	for one := range strings.SplitSeq(text, ",") {
+		refuse := func(why any) ([]LayerBudget, error) {
+			return nil, fmt.Errorf("h2o: layer budget %q: %v; give layers and two parts, recent and heavy, like 0-9:8%%+12%%", one, why)
+		}
+		layers, parts, found := strings.Cut(strings.TrimSpace(one), ":")
+		recent, heavy, both := strings.Cut(parts, "+")
+		if !found || !both {
+			return refuse("not a range with two parts")
+		}
+		first, last, ranged := strings.Cut(layers, "-")
+		if !ranged {
+			last = first
+		}
+		b, err := LayerBudget{}, error(nil)
+		if b.First, err = strconv.Atoi(first); err != nil || b.First < 0 {
+			return refuse(fmt.Sprintf("%q is no layer", first))
+		}
+		if b.Last, err = strconv.Atoi(last); err != nil || b.Last < b.First {
+			return refuse(fmt.Sprintf("%q is no layer from %d on", last, b.First))
+		}
+		if b.Recent, err = ParseBudget(recent); err == nil {
+			b.Heavy, err = ParseBudget(heavy)
+		}
+		switch {
+		case err != nil:
+			return refuse(strings.TrimPrefix(err.Error(), "h2o: "))
+		case b.Recent.InBytes() || b.Heavy.InBytes():
+			return refuse("parts are not in bytes")
+		}
+		all = append(all, b)
+	}
+	return all, nil
+}
