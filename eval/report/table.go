@@ -1,0 +1,227 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"vkdecode/eval"
+)
+
+// table is rows of text under headings. The first column names the row.
+type table struct {
+	Caption string
+	Heads   []string
+	Bodies  []body
+}
+
+// body is the rows of one budget.
+type body struct {
+	Title string // none: no heading
+	Rows  []row
+}
+
+type row struct {
+	Name  string
+	Note  string // after the name: what is wrong with the row
+	Full  bool   // the reference
+	Cells []field
+}
+
+type field struct {
+	Text string
+	Best bool
+}
+
+// column makes the cells of one column from rows of type T.
+type column[T any] struct {
+	head string
+	good direction
+	of   func(T) float64 // what is compared; NaN: absent
+	show func(T) string
+}
+
+// newTable makes a table with a body for each budget. A column without any figure is left out. The best figure of each
+// budget is marked where there is a choice: two or more complete rows of which not all are best.
+func newTable[T any](caption string, rows []T, setting func(T) eval.Setting, name func(T) string, complete func(T) bool, columns []column[T]) *table {
+	columns = slices.DeleteFunc(columns, func(c column[T]) bool {
+		return !slices.ContainsFunc(rows, func(r T) bool { return !math.IsNaN(c.of(r)) })
+	})
+	t := &table{Caption: caption, Heads: []string{"policy"}}
+	for _, c := range columns {
+		t.Heads = append(t.Heads, c.head)
+	}
+	for from := 0; from < len(rows); {
+		title := budget(setting(rows[from]))
+		to := from
+		for to < len(rows) && budget(setting(rows[to])) == title {
+			to++
+		}
+		b := body{Title: title}
+		group := rows[from:to]
+		for i, r := range group {
+			line := row{Name: short(name(r), 60), Full: isFull(setting(r))}
+			if !complete(r) {
+				line.Note = "interrupted"
+			}
+			for _, c := range columns {
+				line.Cells = append(line.Cells, field{c.show(r), !line.Full && c.best(group, i, complete)})
+			}
+			b.Rows = append(b.Rows, line)
+		}
+		t.Bodies = append(t.Bodies, b)
+		from = to
+	}
+	return t
+}
+
+// best is whether no row of the group beats row i in this column, and row i beats at least one.
+func (c column[T]) best(group []T, i int, complete func(T) bool) bool {
+	mine, beats := c.of(group[i]), false
+	if c.good == neither || math.IsNaN(mine) || !complete(group[i]) {
+		return false
+	}
+	for _, r := range group {
+		v := c.of(r)
+		if math.IsNaN(v) || !complete(r) {
+			continue
+		}
+		if c.good.better(v, mine) {
+			return false
+		}
+		beats = beats || c.good.better(mine, v)
+	}
+	return beats
+}
+
+func pointed(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
+}
+
+// measured is v, or NaN for a zero that only means that nothing was measured.
+func measured(v float64) float64 {
+	if v == 0 {
+		return math.NaN()
+	}
+	return v
+}
+
+// figureOf makes a column of numbers with a number of digits.
+func figureOf[T any](head string, good direction, digits int, of func(T) float64) column[T] {
+	return column[T]{head, good, of, func(r T) string { return number(of(r), digits) }}
+}
+
+func shareOf[T any](head string, good direction, of func(T) float64) column[T] {
+	return column[T]{head, good, of, func(r T) string { return percent(of(r)) }}
+}
+
+func countOf[T any](head string, of func(T) float64) column[T] {
+	return column[T]{head, neither, of, func(r T) string {
+		if v := of(r); drawable(v) {
+			return fixed(v, 0)
+		}
+		return absent
+	}}
+}
+
+// settingsTable is the perplexity of every policy at every budget.
+func (g *passage) settingsTable() *table {
+	type P = *eval.Perplexity
+	columns := []column[P]{
+		countOf("slots", func(p P) float64 { return measured(float64(p.BudgetSlots)) }),
+		figureOf("perplexity", lower, 4, func(p P) float64 { return measured(p.PPL) }),
+		{"against full", lower, g.increase, func(p P) string {
+			if p == g.full {
+				return "reference"
+			}
+			return increase(g.increase(p))
+		}},
+		figureOf("after the budget", lower, 4, func(p P) float64 { return pointed(p.PPLAfterBudget) }),
+		figureOf("last half", lower, 4, func(p P) float64 { return measured(p.PPLLastHalf) }),
+		figureOf("KL, nats", lower, 3, func(p P) float64 { return pointed(p.KL) }),
+		{"K and V, MiB", lower, func(p P) float64 { return measured(float64(p.BytesHeld)) }, func(p P) string {
+			return mebibytes(measured(float64(p.BytesHeld)))
+		}},
+		shareOf("of full", lower, g.share),
+		figureOf("tokens/s", higher, 3, func(p P) float64 { return measured(p.TPS) }),
+	}
+	if slices.ContainsFunc(g.rows, func(p P) bool { return !p.Complete }) {
+		columns = slices.Insert(columns, 1, countOf("tokens", func(p P) float64 { return float64(p.Tokens) }))
+	}
+	return newTable("Perplexity by policy and budget. Bold: the best of its budget. "+
+		"After the budget: of the tokens that came when the cache was full. KL: how far the model's predictions are from those with the full cache.",
+		g.rows, func(p P) eval.Setting { return p.Setting }, func(p P) string { return g.varying.series(p.Setting) },
+		func(p P) bool { return p.Complete }, columns)
+}
+
+// positionTable has the figures of the plots by position: a row for each stretch, a column for each setting.
+func (g *passage) positionTable() *table {
+	t := &table{Caption: "Perplexity by position", Heads: []string{"tokens"}}
+	var rows []row
+	at := map[[2]int]int{} // place of a stretch in rows
+	columns := 0
+	for _, r := range g.rows {
+		if !r.Complete || len(r.Buckets) == 0 {
+			continue
+		}
+		head := g.varying.series(r.Setting)
+		if !isFull(r.Setting) {
+			head += ", " + budget(r.Setting)
+		}
+		t.Heads = append(t.Heads, short(head, 40))
+		for _, b := range r.Buckets {
+			key := [2]int{b.Begin, b.End}
+			i, ok := at[key]
+			if !ok {
+				i = len(rows)
+				at[key] = i
+				rows = append(rows, row{Name: fmt.Sprintf("%s to %s", integer(b.Begin), integer(b.End-1))})
+			}
+			for len(rows[i].Cells) < columns {
+				rows[i].Cells = append(rows[i].Cells, field{Text: absent})
+			}
+			rows[i].Cells = append(rows[i].Cells[:columns], field{Text: number(b.PPL, 4)})
+		}
+		columns++
+	}
+	for i := range rows {
+		for len(rows[i].Cells) < columns {
+			rows[i].Cells = append(rows[i].Cells, field{Text: absent})
+		}
+	}
+	t.Bodies = []body{{Rows: rows}}
+	return t
+}
+
+// table has the figures of the maps: a row for each setting and context, a column for each depth.
+func (h *haystack) table() *table {
+	depths, contexts := h.grid()
+	t := &table{Caption: "Needles found, of those hidden, by depth", Heads: []string{"policy", "context"}}
+	for _, depth := range depths {
+		t.Heads = append(t.Heads, percentTick(depth))
+	}
+	for _, m := range h.maps() {
+		if n := len(t.Bodies); n == 0 || t.Bodies[n-1].Title != m.budget {
+			t.Bodies = append(t.Bodies, body{Title: m.budget})
+		}
+		b := &t.Bodies[len(t.Bodies)-1]
+		for j, context := range contexts {
+			line := row{Name: short(m.name, 60), Full: m.full, Cells: []field{{Text: integer(context)}}}
+			seen := false
+			for i := range depths {
+				text := absent
+				if c := m.cells[[2]int{i, j}]; c != nil {
+					text, seen = fmt.Sprintf("%s/%s", integer(c.found), integer(c.needles)), true
+				}
+				line.Cells = append(line.Cells, field{Text: text})
+			}
+			if seen {
+				b.Rows = append(b.Rows, line)
+			}
+		}
+	}
+	return t
+}
