@@ -27,10 +27,7 @@ func (g *passage) curves(l legend, keep func(*eval.Perplexity) bool, points func
 
 // tip is what hovering over a point of r says.
 func (g *passage) tip(r *eval.Perplexity) string {
-	text := fmt.Sprintf("%s at %s: perplexity %s", g.varying.series(r.Setting), budget(r.Setting), number(r.PPL, 4))
-	if isFull(r.Setting) {
-		text = fmt.Sprintf("%s: perplexity %s", g.varying.series(r.Setting), number(r.PPL, 4))
-	}
+	text := fmt.Sprintf("%s: perplexity %s", g.varying.title(r.Setting), number(r.PPL, 4))
 	if up := g.increase(r); drawable(up) && r != g.full {
 		text += ", " + increase(up) + " against full"
 	}
@@ -68,7 +65,7 @@ func (g *passage) byBudget(l legend) *figure {
 		xTitle: "budget, and slots per KV head",
 		yTitle: "perplexity, lower is better",
 		xs:     newLinear(slots, 0.04),
-		ys:     scaleFor(values(lines, func(s spot) float64 { return s.y })),
+		ys:     scaleFor(values(lines, func(s spot) float64 { return s.y }), 0),
 		lines:  lines,
 	}
 	if lo, hi := slices.Min(slots), slices.Max(slots); lo > 0 && hi > 5*lo {
@@ -78,7 +75,7 @@ func (g *passage) byBudget(l legend) *figure {
 	return &figure{
 		Title:  "Perplexity by budget",
 		Note:   join("Dashed: the full cache.", explain(p.ys, "vertical"), explain(p.xs, "horizontal"), omitted(dropped)),
-		Panels: []panel{{Drawing: p.draw()}},
+		Groups: single(p.draw()),
 	}
 }
 
@@ -123,77 +120,6 @@ func (g *passage) atOneBudget(l legend) *figure {
 	return &figure{
 		Title:  "Perplexity at " + name,
 		Note:   join("Dashed: the full cache.", explain(xs, "horizontal"), omitted(dropped)),
-		Panels: []panel{{Drawing: d}},
+		Groups: single(d),
 	}
-}
-
-// byPosition plots perplexity along the text, a panel for each budget.
-func (g *passage) byPosition(l legend) *figure {
-	points := func(r *eval.Perplexity) (spots []spot) {
-		for _, b := range r.Buckets {
-			title := fmt.Sprintf("%s, tokens %s to %s: perplexity %s",
-				g.varying.series(r.Setting), integer(b.Begin), integer(b.End-1), number(b.PPL, 4))
-			spots = append(spots, spot{(float64(b.Begin) + float64(b.End)) / 2, b.PPL, title})
-		}
-		return spots
-	}
-	var panels [][]line
-	var titles []string
-	var all []line
-	dropped := 0
-	names := budgets(g.rows, func(r *eval.Perplexity) eval.Setting { return r.Setting })
-	if len(names) == 0 {
-		names = []string{""}
-	}
-	for _, name := range names {
-		lines, n := drawn(g.curves(l, func(r *eval.Perplexity) bool { return isFull(r.Setting) || budget(r.Setting) == name }, points), 0)
-		dropped += n
-		if len(lines) == 0 {
-			continue
-		}
-		panels = append(panels, lines)
-		titles = append(titles, name)
-		all = append(all, lines...)
-	}
-	if len(values(all, func(s spot) float64 { return s.y })) < 2 {
-		return nil
-	}
-	xs := scale(newLinear(append(values(all, func(s spot) float64 { return s.x }), 0), 0.02))
-	ys := scale(newLinear(values(all, func(s spot) float64 { return s.y }), 0.07))
-	if vs := values(all, func(s spot) float64 { return s.y }); slices.Max(vs) > 2.5*slices.Min(vs) {
-		ys = newLogarithmic(vs, 0.05)
-	}
-	f := &figure{
-		Title: "Perplexity by position in the text",
-		Note: join("The mean over each stretch of tokens. Dashed: the full cache. The thin upright line is where the cache is full and eviction begins.",
-			explain(ys, "vertical"), omitted(dropped)),
-		Table: g.positionTable(),
-	}
-	for i, lines := range panels {
-		p := plot{
-			label:  "Perplexity by position at a budget of " + titles[i] + "; the figures are in the table below.",
-			xTitle: "position in the text, tokens",
-			yTitle: "perplexity, lower is better",
-			xs:     xs, ys: ys, lines: lines,
-		}
-		if at := g.slots(titles[i]); at > 0 {
-			p.notes = []note{{float64(at), fmt.Sprintf("budget of %s slots reached", integer(at))}}
-		}
-		f.Panels = append(f.Panels, panel{Title: titles[i], Drawing: p.draw()})
-	}
-	return f
-}
-
-// slots is how many slots a budget means; 0 if the policies do not agree.
-func (g *passage) slots(name string) int {
-	n := 0
-	for _, r := range g.rows {
-		if !isFull(r.Setting) && budget(r.Setting) == name {
-			if n != 0 && n != r.BudgetSlots {
-				return 0
-			}
-			n = r.BudgetSlots
-		}
-	}
-	return n
 }

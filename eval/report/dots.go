@@ -55,7 +55,9 @@ func (p dots) draw() (drawing, int, scale) {
 	if lo := slices.Min(vs); !p.share && lo > 1/largest && slices.Max(vs) > 2*lo {
 		xs = newLogarithmic(vs, 0.06)
 	}
-	d := drawing{W: plotWidth, H: px(float64(len(shown))*rowHeight + 62), Label: p.label}
+	// Few rows stand wider apart, so that the picture is as high as the plot that may stand beside it.
+	height := max(rowHeight, min(1.6*rowHeight, (plotHeight-62)/float64(len(shown))))
+	d := drawing{W: plotWidth, H: px(float64(len(shown))*height + 62), Label: p.label}
 	f := &frame{drawing: &d, left: names + 26, right: plotWidth - texts - 18, top: 8, bottom: float64(d.H) - 48, horizontal: xs}
 	ticks := xs.ticks(int((f.right - f.left) / 55))
 	if p.share {
@@ -77,7 +79,7 @@ func (p dots) draw() (drawing, int, scale) {
 		}
 	}
 	for i, r := range shown {
-		f.row(r, f.top+rowHeight*(float64(i)+0.5))
+		f.row(r, f.top+height*(float64(i)+0.5), height)
 	}
 	return d, dropped, xs
 }
@@ -86,9 +88,9 @@ func (r dot) interval() bool {
 	return drawable(r.low) && drawable(r.high) && r.low < r.high && r.low <= r.value && r.value <= r.high
 }
 
-func (f *frame) row(r dot, y float64) {
+func (f *frame) row(r dot, y, height float64) {
 	if r.heading != "" {
-		f.line("rule", 2, y-rowHeight/2+1, float64(f.W)-2, y-rowHeight/2+1)
+		f.line("rule", 2, y-height/2+1, float64(f.W)-2, y-height/2+1)
 		f.text("heading", 2, y+6, r.heading)
 		return
 	}

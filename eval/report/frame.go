@@ -23,24 +23,24 @@ func (f *frame) y(v float64) float64 { return f.bottom - (f.bottom-f.top)*f.vert
 
 // yAxis draws grid lines and ticks, and the title above them, where it can be read without turning the head.
 func (f *frame) yAxis(title string) {
-	f.text("axis", 2, f.top-14, title)
+	f.text("axis", 2, f.top-20, title)
 	last := math.Inf(1)
-	for _, t := range f.vertical.ticks(int((f.bottom - f.top) / 42)) {
+	for _, t := range f.vertical.ticks(int((f.bottom - f.top) / 32)) {
 		y := f.y(t.value)
-		f.line("grid", f.left, y, f.right, y)
 		if last-y >= smallSize {
+			f.line("grid", f.left, y, f.right, y)
 			f.text("tick e", f.left-7, y+4, t.text)
 			last = y
 		}
 	}
 	if s, ok := f.vertical.(broken); ok {
-		f.breakAt(f.y(s.low.hi), f.y(s.high.lo), s)
+		f.breakAt(f.y(s.from), f.y(s.to), s)
 	}
 }
 
 // breakAt marks the piece that a broken axis leaves out, between two heights.
 func (f *frame) breakAt(below, above float64, s broken) {
-	f.rect("gap", f.left-4, above, f.right-f.left+4, below-above, "The axis leaves out "+number(s.low.hi, 3)+" to "+number(s.high.lo, 3))
+	f.rect("gap", f.left-4, above, f.right-f.left+4, below-above, "The axis leaves out "+number(s.from, 3)+" to "+number(s.to, 3))
 	for _, y := range []float64{below, above} {
 		f.path("zigzag", zigzag(f.left-4, f.right, y), "")
 	}
@@ -91,16 +91,39 @@ type label struct {
 }
 
 // labels writes the names to the right of at, each as near to its line as the others allow, with a leader to it.
-func (f *frame) labels(at float64, labels []label) {
+// Before the name stands the marker of its series, unless plain: inside a plot it would be taken for a point.
+func (f *frame) labels(at float64, plain bool, labels []label) {
+	s, ok := f.vertical.(broken)
+	if !ok {
+		f.labelsWithin(at, plain, labels, f.top, f.bottom)
+		return
+	}
+	var high, low []label // each on its side of the break
+	for _, l := range labels {
+		if l.y <= f.y(s.to) {
+			high = append(high, l)
+		} else {
+			low = append(low, l)
+		}
+	}
+	f.labelsWithin(at, plain, high, f.top-textSize, f.y(s.to)-0.7*textSize)
+	f.labelsWithin(at, plain, low, f.y(s.from)+textSize/2, f.bottom)
+}
+
+func (f *frame) labelsWithin(at float64, plain bool, labels []label, top, bottom float64) {
 	ys := make([]float64, len(labels))
 	for i, l := range labels {
 		ys[i] = l.y
 	}
-	for i, y := range spread(ys, textSize+3, f.top, f.bottom) {
+	for i, y := range spread(ys, textSize+3, top, bottom) {
 		l := labels[i]
 		f.path("leader "+l.style.colour(), polyline([]point{{l.x + radius + 2, l.y}, {at + 6, l.y}, {at + 18, y}, {at + 22, y}}), "")
-		if l.style.reference {
-			f.titled("name ref", at+26, y+4, l.text, l.title)
+		if l.style.reference || plain {
+			class := "name"
+			if l.style.reference {
+				class = "name ref"
+			}
+			f.titled(class, at+26, y+4, l.text, l.title)
 			continue
 		}
 		f.path("dot "+l.style.colour(), outline(l.style.marker(), at+28, y, radius), "")

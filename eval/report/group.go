@@ -77,11 +77,19 @@ func (v varying) series(s eval.Setting) string {
 	return clean(strings.Join(parts, ", "))
 }
 
+// title names a setting: its series and its budget.
+func (v varying) title(s eval.Setting) string {
+	if isFull(s) {
+		return v.series(s)
+	}
+	return v.series(s) + " at " + budget(s)
+}
+
 // common says in words what all the settings share.
 func (v varying) common(s eval.Setting) string {
 	var parts []string
 	if !v.kvType && s.KVType != "" {
-		parts = append(parts, short(s.KVType, 20)+" keys and values")
+		parts = append(parts, "keys and values in "+short(s.KVType, 20))
 	}
 	if !v.positions && s.Positions != "" {
 		parts = append(parts, short(s.Positions, 20)+" positions")
@@ -92,12 +100,12 @@ func (v varying) common(s eval.Setting) string {
 	return sentence(listed(parts))
 }
 
-// budget is a budget as it was given.
+// budget is a budget as it was given; full has none.
 func budget(s eval.Setting) string {
 	given := short(s.Budget, 16)
 	switch {
 	case isFull(s):
-		return "everything"
+		return ""
 	case given == "":
 		return counted(s.BudgetSlots, "slot")
 	case strings.Trim(given, "0123456789") == "":

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"vkdecode/eval"
@@ -58,7 +57,7 @@ func (g *passage) memory(l legend) *figure {
 		xTitle: "memory of keys and values, % of full",
 		yTitle: "increase of perplexity over full, %",
 		xs:     linear{0, max(103, slices.Max(shares)*1.03)},
-		ys:     scaleFor(append(values(lines, func(s spot) float64 { return s.y }), 0)),
+		ys:     scaleFor(append(values(lines, func(s spot) float64 { return s.y }), 0), -100),
 		lines:  lines,
 		inside: true,
 	}
@@ -70,25 +69,22 @@ func (g *passage) memory(l legend) *figure {
 		Title: "Memory against quality",
 		Note: join("Left and low is better. A ring marks a setting that no other beats in both; the stepped line through the rings is the Pareto front.",
 			explain(p.ys, "vertical"), explain(p.xs, "horizontal"), omitted(dropped)),
-		Panels: []panel{{Drawing: p.draw()}},
+		Groups: single(p.draw()),
 	}
 }
 
 // front draws the stepped line through the places that nothing beats, and a ring around each.
 func (f *frame) front(best []place) {
 	var steps []point
-	last := math.NaN()
+	last := 0.0
 	for _, p := range best {
 		x, y := f.x(p.share*100), f.y(p.worse)
-		if steps == nil {
-			steps = append(steps, point{x, f.top})
-		} else {
+		if steps != nil {
 			steps = append(steps, point{x, last})
 		}
 		steps = append(steps, point{x, y})
 		last = y
 	}
-	steps = append(steps, point{f.right, last})
 	f.path("front", polyline(steps), "")
 	for _, p := range best {
 		f.path("ring", outline(0, f.x(p.share*100), f.y(p.worse), radius+4), "")

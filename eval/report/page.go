@@ -50,13 +50,31 @@ type figure struct {
 	Title  string
 	Note   string
 	Key    *drawing // of colours, or nil
-	Panels []panel
+	Groups []group
 	Small  bool   // pictures keep their size and stand in rows
 	Table  *table // of the figures, if no other table has them
 }
 
 // Wide figures take the whole page.
-func (f *figure) Wide() bool { return f.Small || len(f.Panels) > 1 }
+func (f *figure) Wide() bool { return f.Small || len(f.Groups) > 1 || len(f.Groups[0].Panels) > 1 }
+
+// add puts a panel into the group of that title, which is the last one or a new one.
+func (f *figure) add(title string, p panel) {
+	if n := len(f.Groups); n == 0 || f.Groups[n-1].Title != title {
+		f.Groups = append(f.Groups, group{Title: title})
+	}
+	last := &f.Groups[len(f.Groups)-1]
+	last.Panels = append(last.Panels, p)
+}
+
+// single is the groups of a figure with one picture.
+func single(d drawing) []group { return []group{{Panels: []panel{{Drawing: d}}}} }
+
+// group is the panels that stand in a row: those of one budget.
+type group struct {
+	Title  string
+	Panels []panel
+}
 
 type panel struct {
 	Title, Sub string
@@ -80,13 +98,17 @@ func newPage(r Results) page {
 	for _, e := range asked {
 		p.Sections = append(p.Sections, e.section(l, names))
 	}
-	n := 0
+	n, tables := 0, 0
 	for i := range p.Sections {
 		s := &p.Sections[i]
 		s.Figures = slices.DeleteFunc(s.Figures, func(f *figure) bool { return f == nil })
 		for _, f := range s.Figures {
 			n++
 			f.Number = n
+		}
+		if s.Table != nil {
+			tables++
+			s.Table.Number = tables
 		}
 	}
 	p.Facts = names.facts(r)
@@ -150,7 +172,7 @@ func (n names) facts(r Results) (facts []fact) {
 	}
 	add("Model", strings.Join(n.models, ", "))
 	add("Device", strings.Join(n.devices, ", "))
-	add("Texts", strings.Join(n.texts, ", "))
+	add("Texts and data", strings.Join(n.texts, ", "))
 	if len(kinds) > 0 {
 		add("Measured", sentence(listed(kinds)+", "+counted(len(settings), "setting")+" of the cache"))
 	}

@@ -2,7 +2,6 @@ package report
 
 import (
 	"math"
-	"slices"
 )
 
 // plot is a picture of lines, named at their ends.
@@ -39,12 +38,13 @@ type note struct {
 }
 
 const (
-	plotWidth   = 560.0
-	plotHeight  = 370.0
-	nameLength  = 26   // characters of a series' name beside a plot; the tooltip has it whole
+	plotWidth   = 500.0
+	plotHeight  = 350.0
+	nameLength  = 24   // characters of a series' name beside a plot; the tooltip has it whole
+	nameInside  = 20   // the same inside a plot
 	manyPoints  = 30   // a line with more has no markers, for they would hide it
 	maxLines    = 24   // more cannot be told apart
-	titleHeight = 36.0 // above the plot area
+	titleHeight = 40.0 // above the plot area
 )
 
 func (p plot) draw() drawing {
@@ -57,9 +57,12 @@ func (p plot) draw() drawing {
 	for _, t := range p.ys.ticks(8) {
 		f.left = max(f.left, width(t.text, smallSize)+12)
 	}
-	names := 0.0
+	names, length := 0.0, nameLength
+	if p.inside {
+		length = nameInside
+	}
 	for _, l := range p.lines {
-		names = max(names, width(short(l.name, nameLength), textSize))
+		names = max(names, width(short(l.name, length), textSize))
 	}
 	if !p.inside {
 		f.right = plotWidth - names - 42
@@ -76,28 +79,44 @@ func (p plot) draw() drawing {
 	if p.under != nil {
 		p.under(f)
 	}
-	ends := f.lines(p.lines)
-	at := f.right
+	ends := f.lines(p.lines, length)
 	if p.inside {
-		at = f.left
-		for _, l := range ends {
-			if l.style.reference {
-				f.titled("name ref e", l.x-radius-4, l.y-radius-3, l.text, l.title)
-			} else {
-				at = max(at, l.x)
-			}
-		}
-		ends = slices.DeleteFunc(ends, func(l label) bool { return l.style.reference })
-		if at+names+44 > f.right { // no room behind the last point: then before the right edge
-			at = f.right - names - 44
-		}
+		f.namesInside(ends, names)
+	} else {
+		f.labels(f.right, false, ends)
 	}
-	f.labels(at, ends)
 	return d
 }
 
+// namesInside writes the names of the series that end furthest right behind their last points. Of the others, and of full,
+// the name stands above the last point: a leader would run through what lies between.
+func (f *frame) namesInside(ends []label, longest float64) {
+	last := f.left
+	for _, l := range ends {
+		if !l.style.reference {
+			last = max(last, l.x)
+		}
+	}
+	var right []label
+	for _, l := range ends {
+		switch {
+		case l.style.reference:
+			f.titled("name ref e", l.x+radius+4, l.y-radius-8, l.text, l.title)
+		case last-l.x > 4*radius:
+			f.titled("name m", l.x, l.y-radius-6, l.text, l.title)
+		default:
+			right = append(right, l)
+		}
+	}
+	at := last
+	if room := f.right - longest - 30; at > room { // no room behind the last point: then before the right edge
+		at = room
+	}
+	f.labels(at, true, right)
+}
+
 // lines draws all lines, then all markers, and returns where the names belong.
-func (f *frame) lines(lines []line) []label {
+func (f *frame) lines(lines []line, length int) []label {
 	var ends []label
 	for _, l := range lines {
 		var places []point
@@ -115,7 +134,7 @@ func (f *frame) lines(lines []line) []label {
 			f.path("line "+l.style.colour(), polyline(places), title)
 		}
 		last := places[len(places)-1]
-		ends = append(ends, label{y: last.y, x: last.x, text: short(l.name, nameLength), title: l.name, style: l.style})
+		ends = append(ends, label{y: last.y, x: last.x, text: short(l.name, length), title: l.name, style: l.style})
 	}
 	for _, l := range lines {
 		if l.across || len(l.points) > manyPoints {
@@ -134,11 +153,11 @@ func (f *frame) note(n note) {
 		return
 	}
 	f.line("note", x, f.top, x, f.bottom)
-	class, at := "notetext", x+5
-	if x > (f.left+f.right)/2 {
-		class, at = "notetext e", x-5
+	class := "notetext"
+	if x+width(n.text, smallSize-1) > float64(f.W) {
+		class = "notetext e"
 	}
-	f.text(class, at, f.bottom-7, n.text)
+	f.text(class, x, f.top-5, n.text)
 }
 
 // values lists what the lines show in one direction.
@@ -183,6 +202,14 @@ func omitted(n int) string {
 		return "1 value cannot be drawn here; the table has it."
 	}
 	return integer(n) + " values cannot be drawn here; the table has them."
+}
+
+// beyond says that only the first few of something are shown.
+func beyond(n, shown int, noun string) string {
+	if n <= shown {
+		return ""
+	}
+	return "Only the first " + counted(shown, noun) + " of " + integer(n) + " are shown."
 }
 
 // anyValue is a lower limit that nothing falls under.

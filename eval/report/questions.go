@@ -61,7 +61,7 @@ func (e *exam) figure(l legend) *figure {
 		}
 		p.rows = append(p.rows, dot{
 			name: name, style: l.of(name, isFull(r.Setting)), value: r.Accuracy, low: r.Low, high: r.High, text: percent(r.Accuracy),
-			title: fmt.Sprintf("%s at %s: %s, %s to %s, %s of %s", name, budget(r.Setting), percent(r.Accuracy), percent(r.Low),
+			title: fmt.Sprintf("%s: %s, %s to %s, %s of %s", e.varying.title(r.Setting), percent(r.Accuracy), percent(r.Low),
 				percent(r.High), integer(r.Correct), integer(r.Questions)),
 		})
 	}
@@ -73,7 +73,7 @@ func (e *exam) figure(l legend) *figure {
 		Title: "Accuracy",
 		Note: join("Bars: 95% Wilson intervals. Dashed and shaded: the full cache. Where intervals overlap much, this many questions do not tell the policies apart.",
 			omitted(dropped)),
-		Panels: []panel{{Drawing: d}},
+		Groups: single(d),
 	}
 }
 
@@ -83,7 +83,7 @@ func (e *exam) table() *table {
 	if e.full != nil {
 		full = e.full.Accuracy
 	}
-	return newTable("Accuracy by policy and budget. Bold: the best of its budget. Normalized: answers chosen by log-likelihood per byte.",
+	return newTable("Accuracy by policy and budget", "Bold: the best of its budget. Normalized: answers chosen by log-likelihood per byte.",
 		e.rows, func(a A) eval.Setting { return a.Setting }, func(a A) string { return e.varying.series(a.Setting) },
 		func(a A) bool { return a.Complete }, []column[A]{
 			countOf("slots", func(a A) float64 { return measured(float64(a.BudgetSlots)) }),

@@ -15,8 +15,9 @@ import (
 
 // Limits of a file of results. They are far above what an evaluation makes, and keep a wrong file from filling memory.
 const (
-	maxLine = 4 << 20 // bytes; a row with 10,000 buckets takes about 500 kB
-	maxRows = 100_000
+	maxFile = 32 << 20 // bytes
+	maxLine = 1 << 20  // bytes; a row with 10,000 buckets takes about 500 kB
+	maxRows = 5000
 )
 
 // Read reads a file of JSON lines. The "kind" of each line says what it is: "ppl", "needle" or "qa". Empty lines are
@@ -36,11 +37,15 @@ func Read(path string) (Results, error) {
 
 // parse reads results up to the end of in.
 func parse(in io.Reader) (r Results, err error) {
-	lines := bufio.NewScanner(in)
+	limited := &io.LimitedReader{R: in, N: maxFile + 1}
+	lines := bufio.NewScanner(limited)
 	lines.Buffer(nil, maxLine)
 	n, rows := 0, 0
 	for lines.Scan() {
 		n++
+		if limited.N == 0 {
+			break // the line may be cut
+		}
 		line := bytes.TrimSpace(lines.Bytes())
 		if len(line) == 0 {
 			continue
@@ -51,6 +56,9 @@ func parse(in io.Reader) (r Results, err error) {
 		if err := r.add(line); err != nil {
 			return Results{}, fmt.Errorf("line %d: %w", n, err)
 		}
+	}
+	if limited.N == 0 {
+		return Results{}, fmt.Errorf("more than %d bytes; split the file", maxFile)
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
 		return Results{}, fmt.Errorf("line %d: longer than %d bytes, want one result per line", n+1, maxLine)

@@ -15,7 +15,7 @@ func (g *passage) section(l legend, n names) section {
 	}
 	s.Lead = join(counted(g.tokens, "token")+".", n.of(g.model, g.device), g.varying.common(g.rows[len(g.rows)-1].Setting))
 	s.Finding = g.finding()
-	s.Figures = []*figure{g.byBudget(l), g.memory(l), g.byPosition(l)}
+	s.Figures = []*figure{g.byBudget(l), g.memory(l), g.byPosition(l, false), g.byPosition(l, true)}
 	s.Table = g.settingsTable()
 	return s
 }

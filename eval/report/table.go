@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -10,6 +9,8 @@ import (
 
 // table is rows of text under headings. The first column names the row.
 type table struct {
+	Number  int // 0: none, as inside a figure
+	Title   string
 	Caption string
 	Heads   []string
 	Bodies  []body
@@ -43,11 +44,11 @@ type column[T any] struct {
 
 // newTable makes a table with a body for each budget. A column without any figure is left out. The best figure of each
 // budget is marked where there is a choice: two or more complete rows of which not all are best.
-func newTable[T any](caption string, rows []T, setting func(T) eval.Setting, name func(T) string, complete func(T) bool, columns []column[T]) *table {
+func newTable[T any](title, caption string, rows []T, setting func(T) eval.Setting, name func(T) string, complete func(T) bool, columns []column[T]) *table {
 	columns = slices.DeleteFunc(columns, func(c column[T]) bool {
 		return !slices.ContainsFunc(rows, func(r T) bool { return !math.IsNaN(c.of(r)) })
 	})
-	t := &table{Caption: caption, Heads: []string{"policy"}}
+	t := &table{Title: title, Caption: caption, Heads: []string{"policy"}}
 	for _, c := range columns {
 		t.Heads = append(t.Heads, c.head)
 	}
@@ -151,77 +152,8 @@ func (g *passage) settingsTable() *table {
 	if slices.ContainsFunc(g.rows, func(p P) bool { return !p.Complete }) {
 		columns = slices.Insert(columns, 1, countOf("tokens", func(p P) float64 { return float64(p.Tokens) }))
 	}
-	return newTable("Perplexity by policy and budget. Bold: the best of its budget. "+
+	return newTable("Perplexity by policy and budget", "Bold: the best of its budget. "+
 		"After the budget: of the tokens that came when the cache was full. KL: how far the model's predictions are from those with the full cache.",
 		g.rows, func(p P) eval.Setting { return p.Setting }, func(p P) string { return g.varying.series(p.Setting) },
 		func(p P) bool { return p.Complete }, columns)
-}
-
-// positionTable has the figures of the plots by position: a row for each stretch, a column for each setting.
-func (g *passage) positionTable() *table {
-	t := &table{Caption: "Perplexity by position", Heads: []string{"tokens"}}
-	var rows []row
-	at := map[[2]int]int{} // place of a stretch in rows
-	columns := 0
-	for _, r := range g.rows {
-		if !r.Complete || len(r.Buckets) == 0 {
-			continue
-		}
-		head := g.varying.series(r.Setting)
-		if !isFull(r.Setting) {
-			head += ", " + budget(r.Setting)
-		}
-		t.Heads = append(t.Heads, short(head, 40))
-		for _, b := range r.Buckets {
-			key := [2]int{b.Begin, b.End}
-			i, ok := at[key]
-			if !ok {
-				i = len(rows)
-				at[key] = i
-				rows = append(rows, row{Name: fmt.Sprintf("%s to %s", integer(b.Begin), integer(b.End-1))})
-			}
-			for len(rows[i].Cells) < columns {
-				rows[i].Cells = append(rows[i].Cells, field{Text: absent})
-			}
-			rows[i].Cells = append(rows[i].Cells[:columns], field{Text: number(b.PPL, 4)})
-		}
-		columns++
-	}
-	for i := range rows {
-		for len(rows[i].Cells) < columns {
-			rows[i].Cells = append(rows[i].Cells, field{Text: absent})
-		}
-	}
-	t.Bodies = []body{{Rows: rows}}
-	return t
-}
-
-// table has the figures of the maps: a row for each setting and context, a column for each depth.
-func (h *haystack) table() *table {
-	depths, contexts := h.grid()
-	t := &table{Caption: "Needles found, of those hidden, by depth", Heads: []string{"policy", "context"}}
-	for _, depth := range depths {
-		t.Heads = append(t.Heads, percentTick(depth))
-	}
-	for _, m := range h.maps() {
-		if n := len(t.Bodies); n == 0 || t.Bodies[n-1].Title != m.budget {
-			t.Bodies = append(t.Bodies, body{Title: m.budget})
-		}
-		b := &t.Bodies[len(t.Bodies)-1]
-		for j, context := range contexts {
-			line := row{Name: short(m.name, 60), Full: m.full, Cells: []field{{Text: integer(context)}}}
-			seen := false
-			for i := range depths {
-				text := absent
-				if c := m.cells[[2]int{i, j}]; c != nil {
-					text, seen = fmt.Sprintf("%s/%s", integer(c.found), integer(c.needles)), true
-				}
-				line.Cells = append(line.Cells, field{Text: text})
-			}
-			if seen {
-				b.Rows = append(b.Rows, line)
-			}
-		}
-	}
-	return t
 }

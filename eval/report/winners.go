@@ -29,8 +29,8 @@ type entry struct {
 
 const manyBudgets = 4 // a sentence has no room for more
 
-// winners says which policy is best at each budget: superlative is what stands before "at 20%". Where no budget has two
-// policies to choose from, plain stands there instead.
+// winners says which policy is best at each budget: superlative is what stands before "h2o at 20%". Where no budget has
+// two policies to choose from, plain stands there instead.
 func winners(superlative, plain string, entries []entry, d direction) string {
 	var parts, names []string
 	contest := false
@@ -57,7 +57,7 @@ func winners(superlative, plain string, entries []entry, d direction) string {
 			}
 			who = append(who, short(e.name, 40))
 		}
-		parts = append(parts, "at "+name+" "+listed(who)+", "+text)
+		parts = append(parts, listed(who)+" at "+name+" with "+text)
 	}
 	if len(parts) == 0 {
 		return ""
@@ -65,5 +65,5 @@ func winners(superlative, plain string, entries []entry, d direction) string {
 	if contest {
 		plain = superlative
 	}
-	return plain + " " + strings.Join(parts, "; ") + "."
+	return plain + ": " + strings.Join(parts, "; ") + "."
 }
