@@ -53,11 +53,18 @@ func isFull(s eval.Setting) bool {
 type varying struct{ kvType, positions, chunk bool }
 
 func differences(settings []eval.Setting) (v varying) {
-	for _, s := range settings {
-		a := settings[0]
+	var evicting *eval.Setting // the first one: without eviction the chunk changes nothing
+	for i := range settings {
+		s, a := &settings[i], settings[0]
 		v.kvType = v.kvType || s.KVType != a.KVType
 		v.positions = v.positions || s.Positions != a.Positions
-		v.chunk = v.chunk || s.Chunk != a.Chunk && !isFull(s) && !isFull(a)
+		if isFull(*s) {
+			continue
+		}
+		if evicting == nil {
+			evicting = s
+		}
+		v.chunk = v.chunk || s.Chunk != evicting.Chunk
 	}
 	return v
 }

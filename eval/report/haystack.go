@@ -62,7 +62,7 @@ func rate(n, of int) float64 {
 
 // maxSide and maxMaps are far more than can be read.
 const (
-	maxSide = 64  // depths and contexts of a map
+	maxSide = 32  // depths and contexts of a map
 	maxMaps = 100 // settings
 )
 

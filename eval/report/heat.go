@@ -31,6 +31,7 @@ func (m *heatmap) draw(depths []float64, contexts []int) drawing {
 		Label: fmt.Sprintf("Needles found by depth and context: %s, %d of %d; the figures are in the table below.",
 			m.title(), m.found, m.needles),
 	}
+	d.rect("empty", left+1, top+1, w*float64(len(contexts))-2, cellHeight*float64(len(depths))-2, "not measured") // shows between the cells
 	d.text("axis", 2, 13, "depth")
 	for i, depth := range depths {
 		y := top + cellHeight*float64(i)
@@ -39,7 +40,6 @@ func (m *heatmap) draw(depths []float64, contexts []int) drawing {
 			x := left + w*float64(j)
 			c := m.cells[[2]int{i, j}]
 			if c == nil {
-				d.rect("empty", x+1, y+1, w-2, cellHeight-2, fmt.Sprintf("depth %s, context %s: not measured", percentTick(depth), integer(context)))
 				continue
 			}
 			d.rect("cell "+shade(c.rate()), x+1, y+1, w-2, cellHeight-2, fmt.Sprintf("%s, depth %s, context %s: %d of %d found",

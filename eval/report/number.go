@@ -31,7 +31,7 @@ func number(v float64, digits int) string {
 	case v == 0:
 		return "0"
 	case math.Abs(v) >= 1e6 || math.Abs(v) < 1e-6:
-		return minus(strconv.FormatFloat(v, 'e', max(0, digits-2), 64))
+		return scientific(strconv.FormatFloat(v, 'e', max(0, digits-2), 64))
 	}
 	whole := int(math.Floor(math.Log10(math.Abs(v)))) + 1
 	return fixed(v, max(0, digits-whole))
@@ -59,7 +59,23 @@ func fixed(v float64, decimals int) string {
 
 func integer[T int | int64](n T) string { return fixed(float64(n), 0) }
 
-func minus(text string) string { return strings.ReplaceAll(text, "-", "−") }
+// scientific turns 1.5e+09 into 1.5×10⁹.
+func scientific(text string) string {
+	mantissa, exponent, _ := strings.Cut(text, "e")
+	n, err := strconv.Atoi(exponent)
+	if err != nil {
+		return text
+	}
+	var raised strings.Builder
+	for _, r := range strconv.Itoa(n) {
+		if r == '-' {
+			raised.WriteRune('⁻')
+		} else {
+			raised.WriteRune([]rune("⁰¹²³⁴⁵⁶⁷⁸⁹")[r-'0'])
+		}
+	}
+	return strings.Replace(mantissa, "-", "−", 1) + "×10" + raised.String()
+}
 
 // increase prints a change in percent with its sign.
 func increase(percent float64) string {

@@ -89,7 +89,7 @@ func (p plot) draw() drawing {
 }
 
 // namesInside writes the names of the series that end furthest right behind their last points. Of the others, and of full,
-// the name stands above the last point: a leader would run through what lies between.
+// the name stands above the last point if it has room there, for a leader would run through what lies between.
 func (f *frame) namesInside(ends []label, longest float64) {
 	last := f.left
 	for _, l := range ends {
@@ -98,11 +98,27 @@ func (f *frame) namesInside(ends []label, longest float64) {
 		}
 	}
 	var right []label
+	type span struct{ left, right, y float64 }
+	var above []span
+	free := func(l label) bool {
+		half := width(l.text, textSize) / 2
+		s := span{l.x - half, l.x + half, l.y}
+		for _, other := range above {
+			if s.left < other.right && other.left < s.right && math.Abs(s.y-other.y) < textSize {
+				return false
+			}
+		}
+		if s.left < f.left || s.right > last+20 {
+			return false
+		}
+		above = append(above, s)
+		return true
+	}
 	for _, l := range ends {
 		switch {
 		case l.style.reference:
 			f.titled("name ref e", l.x+radius+4, l.y-radius-8, l.text, l.title)
-		case last-l.x > 4*radius:
+		case last-l.x > 4*radius && free(l):
 			f.titled("name m", l.x, l.y-radius-6, l.text, l.title)
 		default:
 			right = append(right, l)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // scale maps the values of an axis to a length from 0 to 1.
@@ -65,9 +66,15 @@ func tickText(v, step float64) string {
 		return "0"
 	}
 	if a := math.Abs(v); a >= 1e6 || a < 1e-4 {
-		return minus(strconv.FormatFloat(v, 'g', 3, 64))
+		return strings.TrimPrefix(scientific(strconv.FormatFloat(v, 'e', decimalsOf(v), 64)), "1×")
 	}
 	return fixed(v, max(0, -int(math.Floor(math.Log10(step)+1e-9))))
+}
+
+// decimalsOf is how many decimals the mantissa of v has, of at most two.
+func decimalsOf(v float64) int {
+	text := strings.TrimRight(strconv.FormatFloat(math.Abs(v), 'e', 2, 64)[2:4], "0")
+	return len(text)
 }
 
 // logarithmic is a scale of equal factors from lo to hi, both above 0.

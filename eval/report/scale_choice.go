@@ -46,7 +46,7 @@ func (s bent) ticks(n int) []tick {
 	lo, hi := straight*math.Sinh(s.lo), straight*math.Sinh(s.hi)
 	candidates := []tick{{0, "0"}}
 	for _, t := range (logarithmic{straight, max(hi, -lo, 10*straight)}).ticks(n) {
-		candidates = append(candidates, t, tick{-t.value, minus("-" + t.text)})
+		candidates = append(candidates, t, tick{-t.value, "−" + t.text})
 	}
 	ticks := slices.DeleteFunc(candidates, func(t tick) bool { return t.value < lo || t.value > hi })
 	slices.SortFunc(ticks, func(a, b tick) int {
