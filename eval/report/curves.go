@@ -48,7 +48,7 @@ func (g *passage) byBudget(l legend) *figure {
 		return nil
 	}
 	if len(budgets(g.rows, func(r *eval.Perplexity) eval.Setting { return r.Setting })) == 1 {
-		return g.atOneBudget(l)
+		return g.atOneBudget(l, dashed(lines))
 	}
 	var slots []float64
 	for i := range lines {
@@ -74,7 +74,7 @@ func (g *passage) byBudget(l legend) *figure {
 	p.ticks, p.second = g.budgetTicks()
 	return &figure{
 		Title:  "Perplexity by budget",
-		Note:   join("Dashed: the full cache.", explain(p.ys, "vertical"), explain(p.xs, "horizontal"), omitted(dropped)),
+		Note:   join(dashed(lines), explain(p.ys, "vertical"), explain(p.xs, "horizontal"), omitted(dropped)),
 		Groups: single(p.draw()),
 	}
 }
@@ -93,7 +93,7 @@ func (g *passage) budgetTicks() (ticks []tick, slots []string) {
 	return ticks, slots
 }
 
-func (g *passage) atOneBudget(l legend) *figure {
+func (g *passage) atOneBudget(l legend, reference string) *figure {
 	var rows []dot
 	for _, r := range g.rows {
 		if r.Complete {
@@ -119,7 +119,7 @@ func (g *passage) atOneBudget(l legend) *figure {
 	name := budgets(g.rows, func(r *eval.Perplexity) eval.Setting { return r.Setting })[0]
 	return &figure{
 		Title:  "Perplexity at " + name,
-		Note:   join("Dashed: the full cache.", explain(xs, "horizontal"), omitted(dropped)),
+		Note:   join(reference, explain(xs, "horizontal"), omitted(dropped)),
 		Groups: single(d),
 	}
 }

@@ -20,7 +20,7 @@ func TestNamesMoveApartAsLittleAsPossible(t *testing.T) {
 		{[]float64{50, 52}, []float64{46, 56}},
 		{[]float64{52, 50}, []float64{56, 46}},
 		{[]float64{20, 50, 50, 50, 80}, []float64{20, 40, 50, 60, 80}},
-		{[]float64{1, 2}, []float64{0, 10}},    // at the upper edge
+		{[]float64{1, 2}, []float64{0, 10}},     // at the upper edge
 		{[]float64{99, 98}, []float64{100, 90}}, // at the lower edge
 	} {
 		if got := spread(c.ys, 10, 0, 100); !slices.Equal(got, c.want) {

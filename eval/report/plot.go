@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"slices"
 )
 
 // plot is a picture of lines, named at their ends.
@@ -143,8 +144,8 @@ func (f *frame) lines(lines []line, length int) []label {
 			places = []point{{f.left, places[0].y}, {f.right, places[0].y}}
 		}
 		if len(places) > 1 {
-			title := ""
-			if l.across || len(places) > manyPoints {
+			title := l.name
+			if l.across {
 				title = l.points[0].title
 			}
 			f.path("line "+l.style.colour(), polyline(places), title)
@@ -207,6 +208,14 @@ func drawn(lines []line, above float64) (kept []line, dropped int) {
 		}
 	}
 	return kept, dropped
+}
+
+// dashed explains the line of full where there is one.
+func dashed(lines []line) string {
+	if slices.ContainsFunc(lines, func(l line) bool { return l.style.reference }) {
+		return "Dashed: the full cache."
+	}
+	return ""
 }
 
 // omitted says that a figure does not show everything.

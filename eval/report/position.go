@@ -19,7 +19,7 @@ func (g *passage) byPosition(l legend, relative bool) *figure {
 	reference := g.bucketsOfFull()
 	f := &figure{
 		Title: "Perplexity by position in the text",
-		Note:  "The mean over each stretch of tokens. Dashed: the full cache. The thin upright line is where the budget is reached and eviction begins.",
+		Note:  "The mean over each stretch of tokens. The thin upright line is where the budget is reached and eviction begins.",
 		Table: g.positionTable(nil),
 	}
 	yTitle, above := "perplexity, lower is better", 0.0
@@ -75,7 +75,7 @@ func (g *passage) byPosition(l legend, relative bool) *figure {
 	if relative {
 		p.ys = scaleFor(append(ys, 0), -100)
 	}
-	f.Note = join(f.Note, explain(p.ys, "vertical"), omitted(dropped), beyond(len(names), maxPanels, "budget"))
+	f.Note = join(f.Note, dashed(all), explain(p.ys, "vertical"), omitted(dropped), beyond(len(names), maxPanels, "budget"))
 	for _, v := range views {
 		p.label = f.Title + "; the figures are in the table below."
 		if v.budget != "" {

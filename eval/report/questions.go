@@ -49,7 +49,10 @@ func exams(rows []eval.Accuracy) []*exam {
 
 func (e *exam) figure(l legend) *figure {
 	p := dots{label: "Accuracy of each setting with its interval; the figures are in the table.", title: "questions answered rightly", share: true}
-	last := ""
+	last, reference := "", ""
+	if e.full != nil {
+		reference = "Dashed and shaded: the full cache."
+	}
 	for _, r := range e.rows {
 		if !r.Complete {
 			continue
@@ -71,7 +74,7 @@ func (e *exam) figure(l legend) *figure {
 	}
 	return &figure{
 		Title: "Accuracy",
-		Note: join("Bars: 95% Wilson intervals. Dashed and shaded: the full cache. Where intervals overlap much, this many questions do not tell the policies apart.",
+		Note: join("Bars: 95% Wilson intervals.", reference, "Where intervals overlap much, this many questions do not tell the policies apart.",
 			omitted(dropped)),
 		Groups: single(d),
 	}

@@ -109,8 +109,8 @@ func FuzzRead(f *testing.F) {
 	for _, line := range bytes.Split(lines(f, sample()), []byte("\n"))[:2] {
 		f.Add(line)
 	}
-	f.Add(lines(f, Results{Recall: sampleRecall()[:30]}))
-	f.Add(lines(f, Results{Accuracy: sampleAccuracy()}))
+	f.Add(lines(f, Results{Recall: sampleRecall()[18:22]}))
+	f.Add(lines(f, Results{Accuracy: sampleAccuracy()[:2]}))
 	f.Add([]byte(`{"kind":"ppl","policy":"h2o","ppl":1e308,"tokens":1,"budget_slots":1,"bytes_held":1,"bytes_full":9223372036854775807}` + "\n" +
 		`{"kind":"ppl","policy":"full","ppl":1e-308,"tokens":1,"bytes_held":1,"complete":true,"buckets":[{"begin":0,"end":9223372036854775807,"ppl":-1e308}]}`))
 	f.Add([]byte("{\"kind\":\"needle\",\"policy\":\"<svg onload=alert(1)>\u202e\",\"needles\":9223372036854775807,\"found\":1,\"context\":9223372036854775807}"))

@@ -48,6 +48,9 @@ func newTable[T any](title, caption string, rows []T, setting func(T) eval.Setti
 	columns = slices.DeleteFunc(columns, func(c column[T]) bool {
 		return !slices.ContainsFunc(rows, func(r T) bool { return !math.IsNaN(c.of(r)) })
 	})
+	if slices.ContainsFunc(rows, func(r T) bool { return !complete(r) }) {
+		caption += " Interrupted: the figures are of what was done so far, and are not compared or drawn."
+	}
 	t := &table{Title: title, Caption: caption, Heads: []string{"policy"}}
 	for _, c := range columns {
 		t.Heads = append(t.Heads, c.head)
