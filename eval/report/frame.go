@@ -69,6 +69,7 @@ func (f *frame) xAxis(title string, ticks []tick, second []string) {
 		if second != nil {
 			half = max(half, width(second[i], smallSize-1)/2)
 		}
+		x = max(half, min(x, float64(f.W)-half))
 		if x-half < end+5 {
 			continue
 		}

@@ -38,9 +38,11 @@ func samples() map[string]Results {
 		}
 	}
 	mixed.Perplexity[3].Chunk = 256
+	long := sample()
+	poisoned(reflect.ValueOf(&long).Elem(), " with a long tail")
 	return map[string]Results{
 		"sample": sample(), "empty": {}, "one policy": onePolicy, "one budget": oneBudget, "only full": onlyFull,
-		"interrupted": interrupted, "mixed": mixed, "explosion": explosion(),
+		"interrupted": interrupted, "mixed": mixed, "explosion": explosion(), "long names": long,
 	}
 }
 

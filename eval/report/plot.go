@@ -42,7 +42,7 @@ const (
 	plotWidth   = 500.0
 	plotHeight  = 350.0
 	nameLength  = 24   // characters of a series' name beside a plot; the tooltip has it whole
-	nameInside  = 20   // the same inside a plot
+	nameInside  = 22   // the same inside a plot
 	manyPoints  = 30   // a line with more has no markers, for they would hide it
 	maxLines    = 24   // more cannot be told apart
 	titleHeight = 40.0 // above the plot area

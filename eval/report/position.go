@@ -19,7 +19,7 @@ func (g *passage) byPosition(l legend, relative bool) *figure {
 	reference := g.bucketsOfFull()
 	f := &figure{
 		Title: "Perplexity by position in the text",
-		Note:  "The mean over each stretch of tokens. The thin upright line is where the budget is reached and eviction begins.",
+		Note:  "The mean over each stretch of tokens.",
 		Table: g.positionTable(nil),
 	}
 	yTitle, above := "perplexity, lower is better", 0.0
@@ -75,7 +75,8 @@ func (g *passage) byPosition(l legend, relative bool) *figure {
 	if relative {
 		p.ys = scaleFor(append(ys, 0), -100)
 	}
-	f.Note = join(f.Note, dashed(all), explain(p.ys, "vertical"), omitted(dropped), beyond(len(names), maxPanels, "budget"))
+	noted := false
+	reading := join(dashed(all), explain(p.ys, "vertical"), omitted(dropped), beyond(len(names), maxPanels, "budget"))
 	for _, v := range views {
 		p.label = f.Title + "; the figures are in the table below."
 		if v.budget != "" {
@@ -85,8 +86,13 @@ func (g *passage) byPosition(l legend, relative bool) *figure {
 		if at := g.slots(v.budget); at > 0 {
 			p.notes = []note{{float64(at), fmt.Sprintf("%s slots reached", integer(at))}}
 		}
+		noted = noted || p.notes != nil
 		f.add("", panel{Title: v.budget, Drawing: p.draw()})
 	}
+	if noted {
+		f.Note = join(f.Note, "The thin upright line is where the budget is reached and eviction begins.")
+	}
+	f.Note = join(f.Note, reading)
 	return f
 }
 

@@ -86,7 +86,7 @@ func (e *exam) table() *table {
 	if e.full != nil {
 		full = e.full.Accuracy
 	}
-	return newTable("Accuracy by policy and budget", "Bold: the best of its budget. Normalized: answers chosen by log-likelihood per byte.",
+	return newTable("Accuracy by policy and budget", "Normalized: answers chosen by log-likelihood per byte.",
 		e.rows, func(a A) eval.Setting { return a.Setting }, func(a A) string { return e.varying.series(a.Setting) },
 		func(a A) bool { return a.Complete }, []column[A]{
 			countOf("slots", func(a A) float64 { return measured(float64(a.BudgetSlots)) }),

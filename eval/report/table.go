@@ -49,12 +49,13 @@ func newTable[T any](title, caption string, rows []T, setting func(T) eval.Setti
 		return !slices.ContainsFunc(rows, func(r T) bool { return !math.IsNaN(c.of(r)) })
 	})
 	if slices.ContainsFunc(rows, func(r T) bool { return !complete(r) }) {
-		caption += " Interrupted: the figures are of what was done so far, and are not compared or drawn."
+		caption = join(caption, "Interrupted: the figures are of what was done so far, and are not compared or drawn.")
 	}
-	t := &table{Title: title, Caption: caption, Heads: []string{"policy"}}
+	t := &table{Title: title, Heads: []string{"policy"}}
 	for _, c := range columns {
 		t.Heads = append(t.Heads, c.head)
 	}
+	marked := false
 	for from := 0; from < len(rows); {
 		title := budget(setting(rows[from]))
 		to := from
@@ -69,13 +70,19 @@ func newTable[T any](title, caption string, rows []T, setting func(T) eval.Setti
 				line.Note = "interrupted"
 			}
 			for _, c := range columns {
-				line.Cells = append(line.Cells, field{c.show(r), !line.Full && c.best(group, i, complete)})
+				cell := field{c.show(r), !line.Full && c.best(group, i, complete)}
+				marked = marked || cell.Best
+				line.Cells = append(line.Cells, cell)
 			}
 			b.Rows = append(b.Rows, line)
 		}
 		t.Bodies = append(t.Bodies, b)
 		from = to
 	}
+	if marked {
+		t.Caption = "Bold: the best of its budget."
+	}
+	t.Caption = join(t.Caption, caption)
 	return t
 }
 
@@ -155,8 +162,14 @@ func (g *passage) settingsTable() *table {
 	if slices.ContainsFunc(g.rows, func(p P) bool { return !p.Complete }) {
 		columns = slices.Insert(columns, 1, countOf("tokens", func(p P) float64 { return float64(p.Tokens) }))
 	}
-	return newTable("Perplexity by policy and budget", "Bold: the best of its budget. "+
-		"After the budget: of the tokens that came when the cache was full. KL: how far the model's predictions are from those with the full cache.",
+	caption := ""
+	if slices.ContainsFunc(g.rows, func(p P) bool { return p.PPLAfterBudget != nil }) {
+		caption = join(caption, "After the budget: of the tokens that came when the cache was full.")
+	}
+	if slices.ContainsFunc(g.rows, func(p P) bool { return p.KL != nil }) {
+		caption = join(caption, "KL: how far the model's predictions are from those with the full cache.")
+	}
+	return newTable("Perplexity by policy and budget", caption,
 		g.rows, func(p P) eval.Setting { return p.Setting }, func(p P) string { return g.varying.series(p.Setting) },
 		func(p P) bool { return p.Complete }, columns)
 }
