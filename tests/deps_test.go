@@ -26,6 +26,7 @@ var levels = [][]string{
 	{"model/gguf", "model/tokenizer", "model/builtin"},
 	{"model"},
 	{"eval", "serve", "ref", "shaders/gen"},
+	{"eval/report"},
 	{"cmd/vkdecode"},
 	{"tests", "tests/drivers", "tests/speed"},
 }
