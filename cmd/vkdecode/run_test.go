@@ -30,6 +30,7 @@ type runJSON struct {
 
 type kvJSON struct {
 	Policy        string `json:"policy"`
+	Type          string `json:"type"`
 	BudgetSlots   int    `json:"budget_slots"`
 	CapacitySlots int    `json:"capacity_slots"`
 	BytesPlanned  int64  `json:"bytes_planned"`
@@ -65,7 +66,7 @@ func TestRunReportsWhatItDid(t *testing.T) {
 			t.Errorf("prompt %v, new %v, text %q", r.PromptTokens, r.Tokens, r.Text)
 		}
 		// 20 % of 42 tokens; the prompt is the largest chunk.
-		want := kvJSON{"h2o", 8, 11, 11 * slotBytes, 11 * slotBytes, 42 * slotBytes, 42, 8, (42 - 8) * 6}
+		want := kvJSON{"h2o", "f16", 8, 11, 11 * slotBytes, 11 * slotBytes, 42 * slotBytes, 42, 8, (42 - 8) * 6}
 		if diff := cmp.Diff(want, r.KV); diff != "" {
 			t.Errorf("kv: %s", diff)
 		}
@@ -201,11 +202,13 @@ func TestRunPrintsEachTokenAsItComes(t *testing.T) {
 
 func TestRunHoldsWhatPlanSays(t *testing.T) {
 	onFirstDriver(t, map[string]string{"prompt.txt": strings.Repeat("and then the count said ", 20)})
-	line := []string{"--ctx", "300", "--chunk", "16", "--budget", "12.5%", "--kv", "h2o", "--kv-type", "f32"}
-	p := plan(t, "plan "+builtinName+" "+strings.Join(line, " "))
-	r := runReported(t, append([]string{"run", builtinName, "-f", "prompt.txt", "-n", "8", "--temp", "0"}, line...)...)
-	if k := p.Policies[0]; r.KV.BytesHeld != k.BytesCapacity || r.KV.BudgetSlots != k.BudgetSlots || r.KV.CapacitySlots != k.CapacitySlots || r.KV.BytesFull != p.BytesFull || r.KV.Kept != k.BudgetSlots {
-		t.Errorf("run %+v, plan %+v", r.KV, p)
+	for _, types := range []string{"f32", "q8_0/q4_0"} { // 55 slots: with scales a layer is not whole uvec4 by itself
+		line := []string{"--ctx", "300", "--chunk", "16", "--budget", "13%", "--kv", "h2o", "--kv-type", types}
+		p := plan(t, "plan "+builtinName+" "+strings.Join(line, " "))
+		r := runReported(t, append([]string{"run", builtinName, "-f", "prompt.txt", "-n", "8", "--temp", "0"}, line...)...)
+		if k := p.Policies[0]; r.KV.BytesHeld != k.BytesCapacity || r.KV.BudgetSlots != k.BudgetSlots || r.KV.CapacitySlots != k.CapacitySlots || r.KV.BytesFull != p.BytesFull || r.KV.Kept != k.BudgetSlots || r.KV.Type != types {
+			t.Errorf("run %+v, plan %+v", r.KV, p)
+		}
 	}
 }
 
