@@ -47,9 +47,13 @@ type Recall struct {
 	Text      string  `json:"text"`    // file name of the haystack
 	Context   int     `json:"context"` // tokens of prompt
 	Depth     float64 `json:"depth"`   // 0 = first, 1 = last
+	Seed      uint64  `json:"seed"`    // of the needles and their places
+	Control   bool    `json:"control"` // the needles were left out
 	Needles   int     `json:"needles"`
-	Found     int     `json:"found"`
+	Found     int     `json:"found"`    // greedy decoding gives the answer
+	LogProb   float64 `json:"log_prob"` // of the answer, mean over the needles, nats
 	BytesHeld int64   `json:"bytes_held"`
+	Template  string  `json:"template"` // how a needle was hidden and asked for
 	Complete  bool    `json:"complete"`
 }
 
