@@ -63,9 +63,13 @@ type Accuracy struct {
 	Setting
 	Model             string  `json:"model"`
 	Device            string  `json:"device"`
-	Data              string  `json:"data"`    // file name
-	Format            string  `json:"format"`  // "mmlu", "sciq" …
-	Context           int     `json:"context"` // tokens given before the question
+	Data              string  `json:"data"`     // file name
+	Format            string  `json:"format"`   // "mmlu", "sciq" …
+	Context           int     `json:"context"`  // tokens given before the question
+	Mode              Mode    `json:"mode"`     // what of an option is looked at
+	Shots             int     `json:"shots"`    // examples before a question
+	Seed              uint64  `json:"seed"`     // of the shuffling, where the data needs it
+	BadRows           int     `json:"bad_rows"` // left out because they cannot be read
 	Questions         int     `json:"questions"`
 	Correct           int     `json:"correct"`            // by log-likelihood of the answer
 	CorrectNormalized int     `json:"correct_normalized"` // by log-likelihood per byte of the answer

@@ -1,0 +1,236 @@
+package eval
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"vkdecode/eval/data"
+	"vkdecode/h2o"
+)
+
+// QAOptions are what QA judges, and on what.
+type QAOptions struct {
+	Model, Device string // names, for the results
+	Data          *data.Set
+	Settings      []h2o.Settings // the policies and budgets
+	Context       string         // a text that is read before each question, so that there is something to evict; may be empty
+	ContextTokens int            // how much of it
+	Mode          Mode
+	PassageAhead  bool // a question's passage comes before the context, where it must be kept, not behind it
+	Shots         int  // examples with their answers before a question: the set's own, else its first questions, which are not asked then
+	Limit         int  // questions at most, 0 = all
+	Seed          uint64
+	Done          func(Accuracy) bool   // tells whether a result, whose figures are still 0, is known already; may be nil
+	Progress      func(done, total int) // questions; may be nil
+}
+
+// QA asks multiple-choice questions: the option of largest log-probability is taken as the model's answer, by the sum
+// over its tokens and by the sum divided by its bytes. The context and the examples are processed, and evicted from,
+// before the question begins. emit gets a result for each setting; when ctx ends, also the one that is not complete.
+func QA(ctx context.Context, s Subject, o QAOptions, emit func(Accuracy) error) error {
+	x, err := newExam(s, o)
+	if err != nil {
+		return err
+	}
+	for _, kv := range o.Settings {
+		if err := x.judge(ctx, kv, emit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exam is a run of QA: the questions as tokens.
+type exam struct {
+	QAOptions
+	subject  Subject
+	template template
+	tasks    []task
+	context  int // tokens before a question
+	longest  int // tokens of the longest prompt with its answer
+	done     int // questions
+}
+
+// task is a question as it is put to the model.
+type task struct {
+	prompt  Prompt
+	answers [][]int32 // by option
+	weights []float64 // by option: bytes
+	right   []bool    // by option
+}
+
+// newExam checks the options and encodes the questions.
+func newExam(s Subject, o QAOptions) (*exam, error) {
+	x := &exam{QAOptions: o, subject: s, template: template{mode: o.Mode, continues: o.Data.Continues, ahead: o.PassageAhead}}
+	switch {
+	case o.Mode != ByText && o.Mode != ByLetter:
+		return nil, fmt.Errorf("eval: qa: mode %q, want %s or %s", o.Mode, ByText, ByLetter)
+	case o.Shots < 0 || o.Limit < 0 || o.ContextTokens < 0:
+		return nil, fmt.Errorf("eval: qa: %d examples, %d questions, %d tokens of context; want none below 0", o.Shots, o.Limit, o.ContextTokens)
+	case len(o.Settings) == 0:
+		return nil, fmt.Errorf("eval: qa: no settings")
+	}
+	questions, examples := x.questions()
+	if len(examples) < o.Shots || len(questions) == 0 {
+		return nil, fmt.Errorf("eval: qa: %s has %d questions and %d examples, too few for %d examples and a question", o.Data.Name, len(o.Data.Questions), len(o.Data.Examples), o.Shots)
+	}
+	context, err := x.text()
+	if err != nil {
+		return nil, err
+	}
+	shared := slices.Concat(s.Begin(), context, x.examples(examples, len(context) > 0))
+	x.context = len(shared)
+	for _, q := range questions {
+		t := x.task(q, shared, context, examples)
+		for i, answer := range t.answers {
+			if len(answer) == 0 {
+				return nil, fmt.Errorf("eval: qa: %s: line %d: the model has no token for option %s", o.Data.Name, q.Line, data.Letter(i))
+			}
+			x.longest = max(x.longest, t.prompt.Tokens()+len(answer))
+		}
+		if t.prompt.Tokens() == 0 {
+			return nil, fmt.Errorf("eval: qa: %s: line %d: the model has no token for the question", o.Data.Name, q.Line)
+		}
+		x.tasks = append(x.tasks, t)
+	}
+	return x, nil
+}
+
+// questions chooses what is asked and what is shown, with the options shuffled where the data has the right one first.
+func (x *exam) questions() (questions, examples []data.Question) {
+	all := slices.Concat(x.Data.Examples, x.Data.Questions)
+	if x.Data.RightFirst {
+		for i, q := range all {
+			q.Options, q.Right = slices.Clone(q.Options), slices.Clone(q.Right)
+			rand.New(rand.NewPCG(x.Seed, shuffleStream+uint64(i))).Shuffle(len(q.Options), func(a, b int) {
+				q.Options[a], q.Options[b] = q.Options[b], q.Options[a]
+				q.Right[a], q.Right[b] = q.Right[b], q.Right[a]
+			})
+			all[i] = q
+		}
+	}
+	shots := min(x.Shots, len(all))
+	examples, questions = all[:shots], all[max(shots, len(x.Data.Examples)):]
+	if x.Limit > 0 {
+		questions = questions[:min(x.Limit, len(questions))]
+	}
+	return questions, examples
+}
+
+// text is the context in tokens.
+func (x *exam) text() ([]int32, error) {
+	if x.ContextTokens == 0 {
+		return nil, nil
+	}
+	// A token seldom has more than a few bytes: no need to encode a whole book.
+	const bytesPerToken = 32
+	tokens := x.subject.Encode(x.Context[:min(len(x.Context), x.ContextTokens*bytesPerToken)])
+	if len(tokens) < x.ContextTokens && len(x.Context) > x.ContextTokens*bytesPerToken {
+		tokens = x.subject.Encode(x.Context)
+	}
+	if len(tokens) < x.ContextTokens {
+		return nil, fmt.Errorf("eval: qa: the context has %d tokens, want %d; give a longer text or ask for fewer", len(tokens), x.ContextTokens)
+	}
+	return tokens[:x.ContextTokens], nil
+}
+
+// examples are the examples in tokens; follows tells that something stands before them.
+func (x *exam) examples(examples []data.Question, follows bool) (tokens []int32) {
+	for _, q := range examples {
+		text := x.template.example(q)
+		if follows {
+			text = gap + text
+		}
+		tokens = append(tokens, x.subject.Encode(text)...)
+		follows = true
+	}
+	return tokens
+}
+
+// task puts a question.
+func (x *exam) task(q data.Question, shared, context []int32, examples []data.Question) task {
+	follows := len(context) > 0 || len(examples) > 0
+	if ahead := x.template.passage(q); ahead != "" {
+		if len(context) > 0 {
+			ahead += gap
+		}
+		shared = slices.Concat(x.subject.Begin(), x.subject.Encode(ahead), context, x.examples(examples, true))
+		follows = true
+	}
+	text := x.template.ask(q)
+	if follows {
+		text = gap + text
+	}
+	t := task{prompt: Prompt{Shared: shared, Own: x.subject.Encode(text)}, right: q.Right}
+	for i := range q.Options {
+		t.answers = append(t.answers, x.subject.Encode(x.template.answer(q, i)))
+		t.weights = append(t.weights, x.template.weight(q, i))
+	}
+	return t
+}
+
+// judge asks all questions under one setting.
+func (x *exam) judge(ctx context.Context, kv h2o.Settings, emit func(Accuracy) error) (err error) {
+	result := Accuracy{Kind: "qa", Model: x.Model, Device: x.Device, Data: x.Data.Name, Format: x.Data.Format, BadRows: x.Data.Left,
+		Context: x.context, Mode: x.Mode, Shots: x.Shots, Seed: x.Seed, Template: x.template.String()}
+	if result.Setting, err = x.subject.Setting(kv, x.longest); err != nil {
+		return err
+	}
+	if x.Done != nil && x.Done(result) {
+		x.progress(len(x.tasks))
+		return nil
+	}
+	scorer, err := x.subject.Open(kv, x.longest)
+	if err != nil {
+		return err
+	}
+	defer scorer.Close()
+	for _, t := range x.tasks {
+		var scores []Continuation
+		if scores, err = scorer.Score(ctx, t.prompt, t.answers); err != nil {
+			break
+		}
+		result.count(t, scores)
+		x.progress(1)
+	}
+	result.Complete = err == nil
+	if err == nil || ctx.Err() != nil && result.Questions > 0 {
+		result.BytesHeld = scorer.Held()
+		if e := emit(result); e != nil {
+			return e
+		}
+	}
+	return err
+}
+
+// count adds a question's answer; of equally likely options the first is the answer.
+func (r *Accuracy) count(t task, scores []Continuation) {
+	best, normalized := 0, 0
+	for i, s := range scores {
+		if s.LogProb > scores[best].LogProb {
+			best = i
+		}
+		if s.LogProb/t.weights[i] > scores[normalized].LogProb/t.weights[normalized] {
+			normalized = i
+		}
+	}
+	r.Questions++
+	if t.right[best] {
+		r.Correct++
+	}
+	if t.right[normalized] {
+		r.CorrectNormalized++
+	}
+	r.Accuracy = float64(r.Correct) / float64(r.Questions)
+	r.Low, r.High = wilson(r.Correct, r.Questions)
+}
+
+// progress counts questions.
+func (x *exam) progress(questions int) {
+	x.done += questions
+	if x.Progress != nil {
+		x.Progress(x.done, len(x.Settings)*len(x.tasks))
+	}
+}
