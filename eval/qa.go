@@ -76,14 +76,14 @@ func newExam(s Subject, o QAOptions) (*exam, error) {
 	if len(examples) < o.Shots || len(questions) == 0 {
 		return nil, fmt.Errorf("eval: qa: %s has %d questions and %d examples, too few for %d examples and a question", o.Data.Name, len(o.Data.Questions), len(o.Data.Examples), o.Shots)
 	}
-	context, err := x.text()
+	before, err := x.text()
 	if err != nil {
 		return nil, err
 	}
-	shared := slices.Concat(s.Begin(), context, x.examples(examples, len(context) > 0))
+	shared := slices.Concat(s.Begin(), before, x.examples(examples, len(before) > 0))
 	x.context = len(shared)
 	for _, q := range questions {
-		t := x.task(q, shared, context, examples)
+		t := x.task(q, shared, before, examples)
 		for i, answer := range t.answers {
 			if len(answer) == 0 {
 				return nil, fmt.Errorf("eval: qa: %s: line %d: the model has no token for option %s", o.Data.Name, q.Line, data.Letter(i))
@@ -150,13 +150,13 @@ func (x *exam) examples(examples []data.Question, follows bool) (tokens []int32)
 }
 
 // task puts a question.
-func (x *exam) task(q data.Question, shared, context []int32, examples []data.Question) task {
-	follows := len(context) > 0 || len(examples) > 0
+func (x *exam) task(q data.Question, shared, before []int32, examples []data.Question) task {
+	follows := len(before) > 0 || len(examples) > 0
 	if ahead := x.template.passage(q); ahead != "" {
-		if len(context) > 0 {
+		if len(before) > 0 {
 			ahead += gap
 		}
-		shared = slices.Concat(x.subject.Begin(), x.subject.Encode(ahead), context, x.examples(examples, true))
+		shared = slices.Concat(x.subject.Begin(), x.subject.Encode(ahead), before, x.examples(examples, true))
 		follows = true
 	}
 	text := x.template.ask(q)

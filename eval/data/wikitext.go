@@ -22,23 +22,35 @@ import (
 //   - <unk> stays.
 
 // longestLine bounds a line of WikiText, in bytes; a longer one is taken as several. Published ones reach about 10 KiB.
-const longestLine = 1 << 20
+const longestLine = 1 << 16
 
 // lines reads lines of bounded length.
 type lines struct {
 	*bufio.Reader
-	at int64 // bytes read
+	at   int64  // bytes of the lines given
+	rest []byte // of a line that was too long
 }
 
 func newLines(r io.Reader) *lines { return &lines{Reader: bufio.NewReaderSize(r, longestLine)} }
 
-// next returns a line with its end, valid until the next call, or io.EOF.
+// next returns a line with its end, valid until the next call, or io.EOF. One that is too long is cut behind a space, or
+// at least a character.
 func (l *lines) next() ([]byte, error) {
 	line, err := l.ReadSlice('\n')
-	l.at += int64(len(line))
-	if errors.Is(err, bufio.ErrBufferFull) || errors.Is(err, io.EOF) && len(line) > 0 {
+	if len(l.rest) > 0 {
+		line, l.rest = append(l.rest, line...), nil
+	}
+	if errors.Is(err, bufio.ErrBufferFull) {
+		cut := bytes.LastIndexByte(line, ' ') + 1
+		if cut == 0 {
+			cut = len(whole(line, int64(len(line))))
+		}
+		l.rest, line, err = bytes.Clone(line[cut:]), line[:cut], nil
+	}
+	if errors.Is(err, io.EOF) && len(line) > 0 {
 		err = nil
 	}
+	l.at += int64(len(line))
 	return line, err
 }
 
