@@ -2,6 +2,7 @@ package eval
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 )
@@ -45,7 +46,7 @@ func (h haystack) straw(draw *rand.Rand, tokens int, depth float64, needle []int
 	}
 	place, want := 0, depth*float64(own)
 	for _, gap := range gaps {
-		if abs(float64(gap)-want) < abs(float64(place)-want) {
+		if math.Abs(float64(gap)-want) < math.Abs(float64(place)-want) {
 			place = gap
 		}
 	}
@@ -68,5 +69,3 @@ func sentence(text string) int {
 	}
 	return len(text)
 }
-
-func abs(x float64) float64 { return max(x, -x) }
