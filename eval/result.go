@@ -9,16 +9,28 @@ type Setting struct {
 	KVType      string `json:"kv_type"`      // element type of K and V
 	Positions   string `json:"positions"`    // original or cache
 	Chunk       int    `json:"chunk"`        // most rows between two evictions
+
+	RecentRatio float64 `json:"recent_ratio"` // share of the budget that is the protected recent window, as given; 0 for full
+	Sinks       int     `json:"sinks"`        // first tokens never evicted; 0 for full
+}
+
+// Origin tells results apart whose model or text has the same name.
+type Origin struct {
+	ModelHash string `json:"model_hash"` // SHA-256 of the model file
+	TextHash  string `json:"text_hash"`  // SHA-256 of the file of text or data; of several texts together, empty
 }
 
 // Perplexity is how well a model foretells a text under a setting. NLL and KL are in nats.
 type Perplexity struct {
 	Kind string `json:"kind"` // "ppl"
 	Setting
+	Origin
 	Model          string   `json:"model"`
 	Device         string   `json:"device"`
-	Text           string   `json:"text"`             // file name
+	Text           string   `json:"text"`             // file name; of several texts together, all of them
 	Offset         int      `json:"offset"`           // bytes of the text before the first token
+	Segments       int      `json:"segments"`         // pieces of text: 1, or those that this result combines
+	BOS            bool     `json:"bos"`              // the first token is BOS, the text begins with the second
 	Tokens         int      `json:"tokens"`           // processed, the first included
 	PPL            float64  `json:"ppl"`              // exp(mean NLL) of tokens 1 to Tokens-1
 	PPLAfterBudget *float64 `json:"ppl_after_budget"` // of the tokens after the budget was first reached; null if it never was
@@ -42,6 +54,7 @@ type Bucket struct {
 type Recall struct {
 	Kind string `json:"kind"` // "needle"
 	Setting
+	Origin
 	Model     string  `json:"model"`
 	Device    string  `json:"device"`
 	Text      string  `json:"text"`    // file name of the haystack
@@ -61,6 +74,7 @@ type Recall struct {
 type Accuracy struct {
 	Kind string `json:"kind"` // "qa"
 	Setting
+	Origin
 	Model             string  `json:"model"`
 	Device            string  `json:"device"`
 	Data              string  `json:"data"`     // file name

@@ -31,6 +31,9 @@ type SessionOptions struct {
 	Context int  // tokens that a budget in percent is of, 0 = Length
 	Prompt  int  // tokens of the longest prompt, 0 = Length; a chunk is never longer
 	Ends    bool // decoding stops at the model's end tokens
+
+	Likelihood bool     // Session.Likelihood can be called
+	Full       *Session // opened for likelihoods with the same chunk, closed later: what Likelihood compares with, nil = nothing
 }
 
 // Session is one sequence being decoded: its cache, its position and the recorded programs.
@@ -51,6 +54,7 @@ type Session struct {
 	head, headAll, greedy             *runtime.Program         // logits of one row, of outRows rows; argmax and advance
 	ends                              []int32                  // tokens that end a generation
 	lastRow                           int                      // of logits: the last token processed
+	likely                            *likelihood              // nil unless asked for
 }
 
 // NewSession plans, allocates and records a session. Its programs are compiled here, so that decoding is only work.
@@ -94,6 +98,9 @@ func (s *Session) plan(o SessionOptions) {
 	s.ring = s.arena.Tensor("step.ring", 4*ringSteps)
 	s.endList = s.arena.Tensor("step.ends", int64(4*(1+len(s.model.ends))))
 	s.rope = s.arena.Tensor("rope.table", int64(4*o.Length*s.model.RopeDim))
+	if o.Likelihood {
+		s.planLikelihood(o)
+	}
 }
 
 // prepare fills the constant tensors and records the programs.
@@ -132,12 +139,21 @@ func (s *Session) prepare(o SessionOptions) error {
 	if err := s.greedy.Record(); err != nil {
 		return err
 	}
+	if s.likely != nil {
+		if err := s.recordLikelihood(); err != nil {
+			return err
+		}
+	}
 	return s.warm()
 }
 
 // programs are those that every session has, in the order of their first use.
 func (s *Session) programs() []*runtime.Program {
-	return slices.Compact([]*runtime.Program{s.bodies[s.chunk], s.bodies[1], s.head, s.greedy})
+	all := slices.Compact([]*runtime.Program{s.bodies[s.chunk], s.bodies[1], s.head, s.greedy})
+	if s.likely != nil {
+		all = append(all, s.headAll, s.likely.rows, s.likely.step)
+	}
+	return all
 }
 
 // warm runs every program on a step without rows, so that drivers that compile at the first launch have done so, and
@@ -216,6 +232,9 @@ func (s *Session) Close() {
 	for _, p := range s.bodies {
 		p.Free()
 	}
+	if s.likely != nil {
+		s.likely.free()
+	}
 	for _, p := range []*runtime.Program{s.head, s.headAll, s.greedy} {
 		if p != nil {
 			p.Free()
@@ -239,13 +258,20 @@ type Observer struct {
 
 // check refuses tokens that the session cannot process.
 func (s *Session) check(tokens []int32) error {
+	if err := s.checkIDs(tokens); err != nil {
+		return err
+	}
+	if have := s.cache.Plan.Length; len(s.Tokens)+len(tokens) > have {
+		return fmt.Errorf("model: %d tokens are more than the %d the session was opened for", len(s.Tokens)+len(tokens), have)
+	}
+	return nil
+}
+
+func (s *Session) checkIDs(tokens []int32) error {
 	for _, t := range tokens {
 		if t < 0 || int(t) >= s.model.Vocab {
 			return fmt.Errorf("model: token id %d, want 0 to %d", t, s.model.Vocab-1)
 		}
-	}
-	if have := s.cache.Plan.Length; len(s.Tokens)+len(tokens) > have {
-		return fmt.Errorf("model: %d tokens are more than the %d the session was opened for", len(s.Tokens)+len(tokens), have)
 	}
 	return nil
 }
@@ -344,12 +370,8 @@ func wait(pending []*vk.Pending) error {
 
 // logitsOf computes the logits of all rows of the step just run.
 func (s *Session) logitsOf(rows []runtime.Row) ([]float32, error) {
-	if s.headAll == nil {
-		s.headAll = s.model.engine.NewProgram("heads")
-		s.model.arch.logits(s.headAll, s, outRows)
-		if err := s.headAll.Record(); err != nil {
-			return nil, err
-		}
+	if err := s.recordHeads(); err != nil {
+		return nil, err
 	}
 	all := make([]float32, 0, len(rows)*s.model.Vocab)
 	for first := 0; first < len(rows); first += outRows {
@@ -372,6 +394,16 @@ func (s *Session) logitsOf(rows []runtime.Row) ([]float32, error) {
 		}
 	}
 	return all, nil
+}
+
+// recordHeads makes the program for the logits of outRows rows, once.
+func (s *Session) recordHeads() error {
+	if s.headAll != nil {
+		return nil
+	}
+	s.headAll = s.model.engine.NewProgram("heads")
+	s.model.arch.logits(s.headAll, s, outRows)
+	return s.headAll.Record()
 }
 
 // Logits reads the logits (vocab) of the last token processed.

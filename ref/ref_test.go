@@ -49,6 +49,26 @@ func TestMatMulAndItsEpilogues(t *testing.T) {
 	}
 }
 
+func TestNLLAndKL(t *testing.T) {
+	half := float32(math.Log(0.5))
+	for shift := range 2 { // softmax does not change when all logits do
+		x := []float32{half + float32(shift), half + float32(shift)}
+		if got := NLL(x, 1); !near([]float64{got}, []float64{math.Ln2}) {
+			t.Errorf("a fair coin has %v nats, want ln 2", got)
+		}
+	}
+	if got := NLL([]float32{1e4, 0, -1e4}, 2); got != 2e4 {
+		t.Errorf("a likelihood of e^-20000 is %v nats", got)
+	}
+	quarter := []float32{float32(math.Log(0.25)), float32(math.Log(0.75))}
+	if got, want := KL([]float32{half, half}, quarter), math.Log(2/math.Sqrt(3)); !near([]float64{got}, []float64{want}) {
+		t.Errorf("KL of a fair and an unfair coin is %v, want %v", got, want)
+	}
+	if got := KL(quarter, quarter); got != 0 {
+		t.Errorf("KL of a coin and itself is %v", got)
+	}
+}
+
 func TestRMSNorm(t *testing.T) {
 	if got := RMSNorm([]float32{3, 4, 0, 0}, []float32{1, 2, 3, 4}, 0); !near(got, []float64{1.2, 3.2, 0, 0}) {
 		t.Errorf("%v", got)

@@ -328,6 +328,37 @@ func (k Evict) Call(v Variant) (Call, error) {
 	return evictInfo.call(v, []uint32{k.Lanes, k.KvHeads, k.Added}, push, []vk.Range{k.Step, k.Table, k.Slots, k.TableOut, k.Moves, k.Log})
 }
 
+// Kl binds kl.comp.
+//
+// kl[p + 1] = KL(f || x) = sum over i of softmax(f)[i] (log softmax(f)[i] - log softmax(x)[i]) for every wanted row, p its
+// position: how far the logits x of a session are from f, those of one that forgets nothing. With a = f - max f and
+// b = x - max x it is sum e^a (a - b) / sum e^a + log sum e^b - log sum e^a. One workgroup per wanted row. Twin: ref/kl.go
+type Kl struct {
+	Lanes uint32 // workgroup size
+	Vocab uint32 // logits per row
+
+	Stride uint32 // vec4 per row of logits
+
+	Step   vk.Range
+	Full   vk.Range // (wanted rows, 4 stride) f32
+	Logits vk.Range // (wanted rows, 4 stride) f32
+	Kl     vk.Range // (positions + 1) f32, nats
+}
+
+var klInfo = info{name: "kl", weights: false, cache: false, push: 4, count: 2, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},  // Step
+	{vk.RGBA32Float, Read}, // Full
+	{vk.RGBA32Float, Read}, // Logits
+	{vk.R32Float, Write},   // Kl
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k Kl) Call(v Variant) (Call, error) {
+	push := make([]byte, 4)
+	binary.LittleEndian.PutUint32(push[0:], k.Stride)
+	return klInfo.call(v, []uint32{k.Lanes, k.Vocab}, push, []vk.Range{k.Step, k.Full, k.Logits, k.Kl})
+}
+
 // Matmul binds matmul.comp.
 //
 // y[c][row] = sum over k of w[row][k] x[c][k], then the epilogue. An invocation owns ROWS weight rows and COLS activation
@@ -381,6 +412,39 @@ func (k Matmul) Call(v Variant) (Call, error) {
 	binary.LittleEndian.PutUint32(push[16:], k.YStride)
 	binary.LittleEndian.PutUint32(push[20:], k.YOffset)
 	return matmulInfo.call(v, []uint32{k.Lanes, k.Run, k.Rows, k.Cols, k.Epilogue, k.Biased, k.Outs}, push, []vk.Range{k.Step, k.W, k.S, k.X, k.Bias, k.Res, k.Y})
+}
+
+// Nll binds nll.comp.
+//
+// nll[p + 1] = -log softmax(x)[t] = log(sum over i of exp(x[i] - m)) + m - x[t] for the logits x of every wanted row, p its
+// position, t = text[p + 1], m = max x. t is also the row's next token, as if it had been sampled. One workgroup per wanted
+// row. Twin: ref/nll.go
+type Nll struct {
+	Lanes uint32 // workgroup size
+	Vocab uint32 // logits per row
+
+	Stride uint32 // vec4 per row of logits
+
+	Step   vk.Range
+	Logits vk.Range // (wanted rows, 4 stride) f32
+	Text   vk.Range // (positions + 1) token ids
+	Nll    vk.Range // (positions + 1) f32, nats
+	Tokens vk.Range // (wanted rows) token ids
+}
+
+var nllInfo = info{name: "nll", weights: false, cache: false, push: 4, count: 2, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},  // Step
+	{vk.RGBA32Float, Read}, // Logits
+	{vk.R32Uint, Read},     // Text
+	{vk.R32Float, Write},   // Nll
+	{vk.R32Uint, Write},    // Tokens
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k Nll) Call(v Variant) (Call, error) {
+	push := make([]byte, 4)
+	binary.LittleEndian.PutUint32(push[0:], k.Stride)
+	return nllInfo.call(v, []uint32{k.Lanes, k.Vocab}, push, []vk.Range{k.Step, k.Logits, k.Text, k.Nll, k.Tokens})
 }
 
 // RmsNorm binds rms_norm.comp.

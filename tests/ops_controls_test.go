@@ -57,6 +57,9 @@ var opForgeries = []struct {
 		}
 	})},
 	{"of equal logits the last", "tokens: ", argmaxCase{vocab: 1001, distinct: 5, forge: func(logits []float32) { slices.Reverse(logits) }}},
+	{"another next token", "tokens: ", nllCase{likelihoodCase{vocab: 1001, outs: []int{1}, spread: 3, forge: func(text []uint32, _ []float32) { text[2] = (text[2] + 1) % 1001 }}}},
+	{"a logit", "nll: ", nllCase{likelihoodCase{vocab: 101, outs: []int{1}, spread: 1, forge: func(_ []uint32, logits []float32) { logits[100] += 2e-2 }}}},
+	{"a logit of the full cache", "kl: ", klCase{likelihoodCase{vocab: 101, outs: []int{1}, spread: 1, far: 1, forge: func(_ []uint32, full []float32) { full[100] += 2e-2 }}}},
 	{"the position before", "step: ", advanceCase{tokens: []uint32{7}, forge: func(rows []ref.Row) { rows[0].Pos-- }}},
 }
 

@@ -22,6 +22,8 @@ var ops = []struct {
 	{"evict", evictCases},   // evict, compact
 	{"argmax", argmaxCases},
 	{"advance", advanceCases},
+	{"nll", nllCases},
+	{"kl", klCases},
 }
 
 // opCase is one comparison of a kernel with its twin.

@@ -72,6 +72,9 @@ model was trained on.`,
 		if err != nil {
 			return err
 		}
+		if err := c.oneBudget("plan"); err != nil {
+			return err
+		}
 		if len(args) > 0 {
 			for _, name := range shapeFlags {
 				if cmd.Flags().Changed(name) {

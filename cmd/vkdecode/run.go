@@ -67,6 +67,9 @@ func runModel(cmd *cobra.Command, path string, f *runFlags) (err error) {
 	if len(c.KV.Policies) != 1 {
 		return usagef("run: %d policies, want one; give --kv a single name", len(c.KV.Policies))
 	}
+	if err := c.oneBudget("run"); err != nil {
+		return err
+	}
 	if f.pinFirst < 0 {
 		return usagef("run: --pin-first %d, want 0 or more", f.pinFirst)
 	}

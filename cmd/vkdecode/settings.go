@@ -19,14 +19,15 @@ type Config struct {
 		Validation bool
 	}
 	KV struct {
-		Policies    []h2o.Spec // at least one
-		Budget      h2o.Budget
-		RecentRatio float64 // 0 to 1
-		Sinks       int     // tokens, -1 = the policy's own default
-		Type        string  // one of shaders.CacheTypes
-		Positions   string  // "auto", "original" or "cache"
-		Context     int     // tokens, 0 = prompt and new tokens
-		Chunk       int     // rows
+		Policies    []h2o.Spec   // at least one
+		Budget      h2o.Budget   // the first of Budgets
+		Budgets     []h2o.Budget // at least one
+		RecentRatio float64      // 0 to 1
+		Sinks       int          // tokens, -1 = the policy's own default
+		Type        string       // one of shaders.CacheTypes
+		Positions   string       // "auto", "original" or "cache"
+		Context     int          // tokens, 0 = prompt and new tokens
+		Chunk       int          // rows
 	}
 	Generate struct {
 		MaxNewTokens  int
@@ -80,7 +81,8 @@ var settings = []setting{
 		help: "KV policy with options, like h2o:key=value; several separated by commas where that makes sense",
 		set:  setPolicies},
 	{key: "kv.budget", flag: "budget", kind: either, initial: "20%", arg: "20%|1024|512MiB",
-		help: "share of the context, slots per KV head, or bytes for the whole cache", set: setBudget},
+		help: "share of the context, slots per KV head, or bytes for the whole cache; several separated by commas where that makes sense",
+		set:  setBudgets},
 	{key: "kv.recent_ratio", flag: "recent-ratio", kind: number, initial: "0.5", arg: "X",
 		help: "share of the budget that is the protected recent window",
 		set:  numberIn(0, 1, func(c *Config) *float64 { return &c.KV.RecentRatio })},
@@ -231,9 +233,25 @@ func setPolicies(c *Config, given string) error {
 	return nil
 }
 
-func setBudget(c *Config, given string) (err error) {
-	c.KV.Budget, err = h2o.ParseBudget(given)
-	return err
+func setBudgets(c *Config, given string) error {
+	var budgets []h2o.Budget
+	for one := range strings.SplitSeq(given, ",") {
+		b, err := h2o.ParseBudget(one)
+		if err != nil {
+			return err
+		}
+		budgets = append(budgets, b)
+	}
+	c.KV.Budget, c.KV.Budgets = budgets[0], budgets
+	return nil
+}
+
+// oneBudget refuses several budgets for a command that makes nothing of them.
+func (c *Config) oneBudget(command string) error {
+	if n := len(c.KV.Budgets); n != 1 {
+		return usagef("%s: %d budgets, want one; give --budget a single value", command, n)
+	}
+	return nil
 }
 
 func setSeed(c *Config, given string) error {

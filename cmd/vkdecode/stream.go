@@ -89,6 +89,13 @@ func (p *progress) of(done, total int64) {
 	}
 }
 
+// describe says what the work is about now.
+func (p *progress) describe(what string) {
+	if p.bar != nil {
+		p.bar.Describe(what)
+	}
+}
+
 func (p *progress) done() {
 	if p.bar != nil {
 		p.bar.Finish()

@@ -152,3 +152,6 @@ func (t *Tokenizer) Size() int { return len(t.pieces.ends) }
 // IsEnd reports whether generation stops after this token: EOS, EOT, and control
 // or user-defined tokens known by their text to end a turn.
 func (t *Tokenizer) IsEnd(id int32) bool { return slices.Contains(t.roles.ends, id) }
+
+// BOS is the token that begins a text, if the vocabulary has one, whether or not a prompt of the model begins with it.
+func (t *Tokenizer) BOS() (id int32, ok bool) { return t.roles.bos, t.roles.bos >= 0 }
