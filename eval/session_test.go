@@ -31,7 +31,7 @@ func subjectOn(t *testing.T, d *vk.Device) (Subject, *model.Model) {
 			t.Fatal(err)
 		}
 	}
-	s, err := NewSubject(models[d], 0)
+	s, err := NewSubject(models[d])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestEvaluationsOfTheBuiltInModel(t *testing.T) {
 }
 
 func TestAModelWithoutATokenizerIsNoSubject(t *testing.T) {
-	if _, err := NewSubject(&model.Model{TokenizerErr: errors.New("model: the file has no vocabulary")}, 0); err == nil || !strings.Contains(err.Error(), "no vocabulary") {
+	if _, err := NewSubject(&model.Model{TokenizerErr: errors.New("model: the file has no vocabulary")}); err == nil || !strings.Contains(err.Error(), "no vocabulary") {
 		t.Errorf("%v", err)
 	}
 }

@@ -10,18 +10,14 @@ import (
 )
 
 // subject is a loaded model.
-type subject struct {
-	*model.Model
-	context int // tokens that a budget in percent is of, 0 = those of the longest text
-}
+type subject struct{ *model.Model }
 
-// NewSubject makes a model the subject of an evaluation. A budget in percent is of context tokens, 0 = those of the
-// longest text that a scorer is opened for.
-func NewSubject(m *model.Model, context int) (Subject, error) {
+// NewSubject makes a model the subject of an evaluation. A budget in percent is of the tokens that a scorer is opened for.
+func NewSubject(m *model.Model) (Subject, error) {
 	if m.Tokenizer == nil {
 		return nil, fmt.Errorf("eval: the model cannot read text: %w", m.TokenizerErr)
 	}
-	return subject{m, context}, nil
+	return subject{m}, nil
 }
 
 func (s subject) Begin() []int32 {
@@ -33,34 +29,25 @@ func (s subject) Encode(text string) []int32 {
 }
 
 func (s subject) Setting(kv h2o.Settings, tokens int) (Setting, error) {
-	p, err := h2o.NewPlan(kv, s.Geometry(), s.context, tokens, tokens)
+	p, err := h2o.NewPlan(kv, s.Geometry(), 0, tokens, tokens)
 	if err != nil {
 		return Setting{}, err
 	}
-	return settingOf(p), nil
+	return SettingOf(p), nil
 }
 
 func (s subject) Open(kv h2o.Settings, tokens int) (Scorer, error) {
-	session, err := s.NewSession(model.SessionOptions{KV: kv, Length: tokens, Context: s.context})
+	session, err := s.NewSession(model.SessionOptions{KV: kv, Length: tokens})
 	if err != nil {
 		return nil, err
 	}
 	return sessionScorer{session}, nil
 }
 
-// settingOf names what a plan came to.
-func settingOf(p *h2o.Plan) Setting {
-	s := Setting{Policy: p.Settings.Policy.String(), Budget: p.Settings.Budget.String(), BudgetSlots: p.Budget, KVType: p.Type, Positions: p.Positions, Chunk: p.Chunk}
-	if s.Positions == "auto" {
-		s.Positions = "original"
-	}
-	return s
-}
-
 // sessionScorer scores with a session: a prompt in chunks, a continuation token by token, as decoding would.
 type sessionScorer struct{ session *model.Session }
 
-func (s sessionScorer) Held() int64 { return s.session.Held() }
+func (s sessionScorer) Held() int64 { return s.session.Memory().Bytes("kv.") }
 func (s sessionScorer) Close()      { s.session.Close() }
 
 // Score processes the prompt once for all first tokens, and again for each continuation that goes on after its first:
