@@ -124,8 +124,8 @@ func kv(policy, budget string) h2o.Settings {
 }
 
 // collect is an emit that keeps results.
-func collect[T any](to *[]T) func(T) error {
-	return func(r T) error {
+func collect[T any](to *[]T) func(T, bool) error {
+	return func(r T, _ bool) error {
 		*to = append(*to, r)
 		return nil
 	}

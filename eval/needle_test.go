@@ -22,8 +22,17 @@ func hay() string {
 }
 
 func needleOptions(settings ...h2o.Settings) NeedleOptions {
-	return NeedleOptions{Model: "m", Device: "d", Text: hay(), Name: "hay.txt", Settings: settings,
+	return NeedleOptions{Model: "m", ModelHash: "h", Device: "d", Text: newText("hay.txt", hay()), Settings: settings,
 		Contexts: []int{1000, 2000}, Depths: []float64{0, 0.5, 1}, Needles: 4, Seed: 3}
+}
+
+// search is NewSearch and Judge.
+func search(ctx context.Context, s Subject, o NeedleOptions, emit func(Recall, bool) error) error {
+	n, err := NewSearch(s, o)
+	if err != nil {
+		return err
+	}
+	return n.Judge(ctx, emit)
 }
 
 func found(results []Recall) (n []int) {
@@ -36,14 +45,14 @@ func found(results []Recall) (n []int) {
 func TestNeedlesAreFoundWhereTheCacheKeepsThem(t *testing.T) {
 	f := &fake{says: copies}
 	var results []Recall
-	if err := Needle(t.Context(), f, needleOptions(kv("full", "100%"), kv("window", "20%")), collect(&results)); err != nil {
+	if err := search(t.Context(), f, needleOptions(kv("full", "100%"), kv("window", "20%")), collect(&results)); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := found(results), []int{4, 4, 4, 4, 4, 4, 0, 0, 4, 0, 0, 4}; !slices.Equal(got, want) {
 		t.Errorf("found %v, want %v", got, want)
 	}
 	want := Recall{Kind: "needle", Setting: Setting{Policy: "window", Budget: "20%", BudgetSlots: 201, KVType: "f32", Positions: "original", Chunk: 1},
-		Model: "m", Device: "d", Text: "hay.txt", Context: 1000, Depth: 1, Seed: 3, Needles: 4, Found: 4, LogProb: -0.5, BytesHeld: 202 * 64, Template: needleTemplate, Complete: true}
+		Origin: Origin{"h", newText("", hay()).Hash}, Model: "m", Device: "d", Text: "hay.txt", Context: 1000, Depth: 1, Seed: 3, Needles: 4, Found: 4, LogProb: -0.5, BytesHeld: 202 * 64, Template: needleTemplate, Complete: true}
 	if results[8] != want {
 		t.Errorf("got  %+v\nwant %+v", results[8], want)
 	}
@@ -65,7 +74,7 @@ func TestANeedleThatIsNotThereIsNotFound(t *testing.T) {
 	o.Control = true
 	f := &fake{says: copies}
 	var results []Recall
-	if err := Needle(t.Context(), f, o, collect(&results)); err != nil {
+	if err := search(t.Context(), f, o, collect(&results)); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range results {
@@ -84,7 +93,7 @@ func TestNeedlesLieAtTheirDepth(t *testing.T) {
 	f := &fake{says: copies, begin: []int32{'^'}}
 	o := needleOptions(kv("full", "100%"))
 	o.Depths, o.Needles = []float64{0, 0.25, 0.5, 0.75, 1}, 30
-	if err := Needle(t.Context(), f, o, func(Recall) error { return nil }); err != nil {
+	if err := search(t.Context(), f, o, func(Recall, bool) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	for i, p := range f.prompts {
@@ -109,7 +118,7 @@ func TestTheSeedDecidesThePrompts(t *testing.T) {
 		f := &fake{says: copies}
 		o := needleOptions(settings...)
 		o.Seed = seed
-		if err := Needle(t.Context(), f, o, func(Recall) error { return nil }); err != nil {
+		if err := search(t.Context(), f, o, func(Recall, bool) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		return f.prompts
@@ -141,26 +150,36 @@ func TestEverySubjectComesOnceBeforeOneComesAgain(t *testing.T) {
 
 func TestKnownRecallsAreNotMeasuredAgain(t *testing.T) {
 	var all, rest []Recall
-	if err := Needle(t.Context(), &fake{says: copies}, needleOptions(kv("full", "100%"), kv("window", "20%")), collect(&all)); err != nil {
+	if err := search(t.Context(), &fake{says: copies}, needleOptions(kv("full", "100%"), kv("window", "20%")), collect(&all)); err != nil {
 		t.Fatal(err)
 	}
-	known := func(r Recall) bool {
-		return r.Needles == 0 && (r.Policy == "full" && r.Context == 2000 || r.Policy == "window" && r.Context == 1000 && r.Depth < 1)
+	known := func(r Recall) (Recall, bool) {
+		if i := slices.IndexFunc(all, func(o Recall) bool {
+			o.Needles, o.Found, o.LogProb, o.BytesHeld, o.Complete = 0, 0, 0, 0, false
+			return o == r
+		}); i >= 0 && (r.Policy == "full" && r.Context == 2000 || r.Policy == "window" && r.Context == 1000 && r.Depth < 1) {
+			return all[i], true
+		}
+		return Recall{}, false
 	}
-	f, last := &fake{says: copies}, 0
+	f, last, told := &fake{says: copies}, 0, 0
 	o := needleOptions(kv("full", "100%"), kv("window", "20%"))
-	o.Done, o.Progress = known, func(done, total int) {
+	o.Known, o.Progress = known, func(done, total int) {
 		if total != 48 || done <= last {
 			t.Errorf("progress %d of %d after %d", done, total, last)
 		}
 		last = done
 	}
-	if err := Needle(t.Context(), f, o, collect(&rest)); err != nil {
+	if err := search(t.Context(), f, o, func(r Recall, known bool) error {
+		if known {
+			told++
+		}
+		return collect(&rest)(r, known)
+	}); err != nil {
 		t.Fatal(err)
 	}
-	want := slices.Concat(all[:3], all[8:])
-	if !slices.Equal(rest, want) || f.opened != 3 || last != 48 {
-		t.Errorf("%d results, %d scorers opened, %d prompts, want %d, 3 and 48", len(rest), f.opened, last, len(want))
+	if !slices.Equal(rest, all) || told != 5 || f.opened != 3 || len(f.prompts) != 28 || last != 48 {
+		t.Errorf("%d results, %d known, %d scorers opened, %d prompts of %d; want %d, 5, 3, 28, 48", len(rest), told, f.opened, len(f.prompts), last, len(all))
 	}
 }
 
@@ -168,7 +187,7 @@ func TestAnInterruptedRecallIsTold(t *testing.T) {
 	for prompt, want := range map[int][]Recall{6: {{Needles: 4, Complete: true}, {Needles: 2}}, 4: {{Needles: 4, Complete: true}}, 0: nil} {
 		f := &fake{says: copies}
 		var results []Recall
-		err := Needle(interruptAt(t, f, prompt), f, needleOptions(kv("full", "100%")), collect(&results))
+		err := search(interruptAt(t, f, prompt), f, needleOptions(kv("full", "100%")), collect(&results))
 		if !errors.Is(err, context.Canceled) || len(results) != len(want) || f.opened != f.closed {
 			t.Errorf("at %d: %v, %d results, %d scorers opened, %d closed", prompt, err, len(results), f.opened, f.closed)
 			continue
@@ -183,7 +202,7 @@ func TestAnInterruptedRecallIsTold(t *testing.T) {
 
 func TestNeedleOptionsThatCannotBeMeasuredAreRefused(t *testing.T) {
 	for want, change := range map[string]func(*NeedleOptions){
-		"want at least 256":     func(o *NeedleOptions) { o.Text = "short" },
+		"want at least 256":     func(o *NeedleOptions) { o.Text = newText("t", "short") },
 		"depth 1.5":             func(o *NeedleOptions) { o.Depths = []float64{1.5} },
 		"context of 100 tokens": func(o *NeedleOptions) { o.Contexts = []int{100} },
 		"0 needles":             func(o *NeedleOptions) { o.Needles = 0 },
@@ -194,7 +213,7 @@ func TestNeedleOptionsThatCannotBeMeasuredAreRefused(t *testing.T) {
 	} {
 		f, o := &fake{says: copies}, needleOptions(kv("full", "100%"))
 		change(&o)
-		if err := Needle(t.Context(), f, o, func(Recall) error { return nil }); err == nil || !strings.Contains(err.Error(), want) || f.opened > 0 {
+		if err := search(t.Context(), f, o, func(Recall, bool) error { return nil }); err == nil || !strings.Contains(err.Error(), want) || f.opened > 0 {
 			t.Errorf("%v, %d scorers opened; want %q", err, f.opened, want)
 		}
 	}
@@ -202,7 +221,7 @@ func TestNeedleOptionsThatCannotBeMeasuredAreRefused(t *testing.T) {
 
 func TestAFailingEmitEndsTheRun(t *testing.T) {
 	f, full := &fake{says: copies}, errors.New("no space left")
-	if err := Needle(t.Context(), f, needleOptions(kv("full", "100%")), func(Recall) error { return full }); !errors.Is(err, full) || len(f.prompts) != 4 || f.closed != 1 {
+	if err := search(t.Context(), f, needleOptions(kv("full", "100%")), func(Recall, bool) error { return full }); !errors.Is(err, full) || len(f.prompts) != 4 || f.closed != 1 {
 		t.Errorf("%v after %d prompts", err, len(f.prompts))
 	}
 }
@@ -210,8 +229,8 @@ func TestAFailingEmitEndsTheRun(t *testing.T) {
 func TestAHaystackWithoutSentencesIsCutAnyway(t *testing.T) {
 	for name, text := range map[string]string{"one word": strings.Repeat("x", 5000), "lines": strings.Repeat("ten words\n", 100), "no UTF-8": strings.Repeat("\xff\xfe ", 200)} {
 		f, o := &fake{says: copies}, needleOptions(kv("full", "100%"))
-		o.Text = text
-		if err := Needle(t.Context(), f, o, func(Recall) error { return nil }); err != nil {
+		o.Text = newText("t", text)
+		if err := search(t.Context(), f, o, func(Recall, bool) error { return nil }); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

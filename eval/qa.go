@@ -10,47 +10,31 @@ import (
 	"vkdecode/h2o"
 )
 
-// QAOptions are what QA judges, and on what.
+// QAOptions are what is asked, and of which caches.
 type QAOptions struct {
-	Model, Device string // names, for the results
-	Origin        Origin // of the model and the data
-	Data          *data.Set
-	Settings      []h2o.Settings // the policies and budgets
-	Context       string         // a text that is read before each question, so that there is something to evict; may be empty
-	ContextName   string         // what it is called
-	ContextTokens int            // how much of it
-	Mode          Mode
-	PassageAhead  bool // a question's passage comes before the context, where it must be kept, not behind it
-	Shots         int  // examples with their answers before a question: the set's own, else its first questions, which are not asked then
-	Limit         int  // questions at most, 0 = all
-	Seed          uint64
-	Done          func(Accuracy) bool   // tells whether a result, whose figures are still 0, is known already; may be nil
-	Progress      func(done, total int) // questions; may be nil
+	Model, ModelHash, Device string // for the results
+	Data                     *data.Set
+	Settings                 []h2o.Settings // the policies and budgets
+	Context                  *Text          // a text that is read before each question, so that there is something to evict; may be nil
+	ContextTokens            int            // how much of it
+	Mode                     Mode
+	PassageAhead             bool // a question's passage comes before the context, where it must be kept, not behind it
+	Shots                    int  // examples with their answers before a question: the set's own, else its first questions, which are not asked then
+	Limit                    int  // questions at most, 0 = all
+	Seed                     uint64
+	Known                    func(Accuracy) (Accuracy, bool) // finds the result that one without figures will become, if it is there already; may be nil
+	Progress                 func(done, total int)           // questions; may be nil
 }
 
-// QA asks multiple-choice questions: the option of largest log-probability is taken as the model's answer, by the sum
+// Exam asks multiple-choice questions: the option of largest log-probability is taken as the model's answer, by the sum
 // over its tokens and by the sum divided by its bytes. The context and the examples are processed, and evicted from,
-// before the question begins. emit gets a result for each setting; when ctx ends, also the one that is not complete.
-func QA(ctx context.Context, s Subject, o QAOptions, emit func(Accuracy) error) error {
-	x, err := newExam(s, o)
-	if err != nil {
-		return err
-	}
-	for _, kv := range o.Settings {
-		if err := x.judge(ctx, kv, emit); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// exam is a run of QA: the questions as tokens.
-type exam struct {
+// before the question begins.
+type Exam struct {
 	QAOptions
 	subject  Subject
 	template template
 	tasks    []task
-	context  int // tokens before a question
+	ahead    int // tokens before a question
 	longest  int // tokens of the longest prompt with its answer
 	done     int // questions
 }
@@ -63,9 +47,9 @@ type task struct {
 	right   []bool    // by option
 }
 
-// newExam checks the options and encodes the questions.
-func newExam(s Subject, o QAOptions) (*exam, error) {
-	x := &exam{QAOptions: o, subject: s, template: template{mode: o.Mode, continues: o.Data.Continues, ahead: o.PassageAhead}}
+// NewExam encodes the questions, and refuses what cannot be judged, before anything is opened.
+func NewExam(s Subject, o QAOptions) (*Exam, error) {
+	x := &Exam{QAOptions: o, subject: s, template: template{mode: o.Mode, continues: o.Data.Continues, ahead: o.PassageAhead}}
 	switch {
 	case o.Mode != ByText && o.Mode != ByLetter:
 		return nil, fmt.Errorf("eval: qa: mode %q, want %s or %s", o.Mode, ByText, ByLetter)
@@ -83,7 +67,7 @@ func newExam(s Subject, o QAOptions) (*exam, error) {
 		return nil, err
 	}
 	shared := slices.Concat(s.Begin(), before, x.examples(examples, len(before) > 0))
-	x.context = len(shared)
+	x.ahead = len(shared)
 	for _, q := range questions {
 		t := x.task(q, shared, before, examples)
 		for i, answer := range t.answers {
@@ -97,11 +81,37 @@ func newExam(s Subject, o QAOptions) (*exam, error) {
 		}
 		x.tasks = append(x.tasks, t)
 	}
+	for _, kv := range o.Settings {
+		if _, err := s.Setting(kv, x.longest); err != nil {
+			return nil, err
+		}
+	}
 	return x, nil
 }
 
+// Template is how a question is put: {context} and {examples} stand for nothing where there are none, and what is judged
+// comes behind the bar.
+func (x *Exam) Template() string { return x.template.String() }
+
+// Questions is how many are asked.
+func (x *Exam) Questions() int { return len(x.tasks) }
+
+// Tokens are those of the longest prompt with its answer.
+func (x *Exam) Tokens() int { return x.longest }
+
+// Judge asks all questions under all settings. emit gets a result for each setting and whether it was known; when ctx
+// ends, also the one that is not complete.
+func (x *Exam) Judge(ctx context.Context, emit func(r Accuracy, known bool) error) error {
+	for _, kv := range x.Settings {
+		if err := x.judge(ctx, kv, emit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // questions chooses what is asked and what is shown, with the options shuffled where the data has the right one first.
-func (x *exam) questions() (questions, examples []data.Question) {
+func (x *Exam) questions() (questions, examples []data.Question) {
 	all := slices.Concat(x.Data.Examples, x.Data.Questions)
 	if x.Data.RightFirst {
 		for i, q := range all {
@@ -122,24 +132,25 @@ func (x *exam) questions() (questions, examples []data.Question) {
 }
 
 // text is the context in tokens.
-func (x *exam) text() ([]int32, error) {
-	if x.ContextTokens == 0 {
+func (x *Exam) text() ([]int32, error) {
+	if x.ContextTokens == 0 || x.Context == nil {
 		return nil, nil
 	}
+	text := x.Context.content
 	// A token seldom has more than a few bytes: no need to encode a whole book.
 	const bytesPerToken = 32
-	tokens := x.subject.Encode(x.Context[:min(len(x.Context), x.ContextTokens*bytesPerToken)])
-	if len(tokens) < x.ContextTokens && len(x.Context) > x.ContextTokens*bytesPerToken {
-		tokens = x.subject.Encode(x.Context)
+	tokens := x.subject.Encode(text[:min(len(text), x.ContextTokens*bytesPerToken)])
+	if len(tokens) < x.ContextTokens && len(text) > x.ContextTokens*bytesPerToken {
+		tokens = x.subject.Encode(text)
 	}
 	if len(tokens) < x.ContextTokens {
-		return nil, fmt.Errorf("eval: qa: the context has %d tokens, want %d; give a longer text or ask for fewer", len(tokens), x.ContextTokens)
+		return nil, fmt.Errorf("eval: qa: the context %s has %d tokens, want %d; give a longer text or ask for fewer", x.Context.Name, len(tokens), x.ContextTokens)
 	}
 	return tokens[:x.ContextTokens], nil
 }
 
 // examples are the examples in tokens; follows tells that something stands before them.
-func (x *exam) examples(examples []data.Question, follows bool) (tokens []int32) {
+func (x *Exam) examples(examples []data.Question, follows bool) (tokens []int32) {
 	for _, q := range examples {
 		text := x.template.example(q)
 		if follows {
@@ -152,7 +163,7 @@ func (x *exam) examples(examples []data.Question, follows bool) (tokens []int32)
 }
 
 // task puts a question.
-func (x *exam) task(q data.Question, shared, before []int32, examples []data.Question) task {
+func (x *Exam) task(q data.Question, shared, before []int32, examples []data.Question) task {
 	follows := len(before) > 0 || len(examples) > 0
 	if ahead := x.template.passage(q); ahead != "" {
 		if len(before) > 0 {
@@ -174,21 +185,27 @@ func (x *exam) task(q data.Question, shared, before []int32, examples []data.Que
 }
 
 // judge asks all questions under one setting.
-func (x *exam) judge(ctx context.Context, kv h2o.Settings, emit func(Accuracy) error) (err error) {
-	result := Accuracy{Kind: "qa", Origin: x.Origin, Model: x.Model, Device: x.Device, Data: x.Data.Name, Format: x.Data.Format, BadRows: x.Data.Left,
-		ContextText: x.ContextName, Context: x.context, Mode: x.Mode, Shots: x.Shots, Seed: x.Seed, Template: x.template.String()}
+func (x *Exam) judge(ctx context.Context, kv h2o.Settings, emit func(Accuracy, bool) error) (err error) {
+	result := Accuracy{Kind: "qa", Origin: Origin{x.ModelHash, x.Data.Hash}, Model: x.Model, Device: x.Device, Data: x.Data.Name, Format: x.Data.Format,
+		BadRows: x.Data.Left, Context: x.ahead, Mode: x.Mode, Shots: x.Shots, Seed: x.Seed, Template: x.Template()}
+	if x.ContextTokens > 0 && x.Context != nil {
+		result.ContextText = x.Context.Name
+	}
 	if result.Setting, err = x.subject.Setting(kv, x.longest); err != nil {
 		return err
 	}
-	if x.Done != nil && x.Done(result) {
-		x.progress(len(x.tasks))
-		return nil
+	if x.Known != nil {
+		if known, ok := x.Known(result); ok {
+			x.progress(len(x.tasks))
+			return emit(known, true)
+		}
 	}
 	scorer, err := x.subject.Open(kv, x.longest)
 	if err != nil {
 		return err
 	}
 	defer scorer.Close()
+	result.BytesHeld = scorer.Held()
 	for _, t := range x.tasks {
 		var scores []Continuation
 		if scores, err = scorer.Score(ctx, t.prompt, t.answers); err != nil {
@@ -199,8 +216,7 @@ func (x *exam) judge(ctx context.Context, kv h2o.Settings, emit func(Accuracy) e
 	}
 	result.Complete = err == nil
 	if err == nil || ctx.Err() != nil && result.Questions > 0 {
-		result.BytesHeld = scorer.Held()
-		if e := emit(result); e != nil {
+		if e := emit(result, false); e != nil {
 			return e
 		}
 	}
@@ -230,7 +246,7 @@ func (r *Accuracy) count(t task, scores []Continuation) {
 }
 
 // progress counts questions.
-func (x *exam) progress(questions int) {
+func (x *Exam) progress(questions int) {
 	x.done += questions
 	if x.Progress != nil {
 		x.Progress(x.done, len(x.Settings)*len(x.tasks))

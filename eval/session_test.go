@@ -168,14 +168,14 @@ func TestEvaluationsOfTheBuiltInModel(t *testing.T) {
 		var recalls []Recall
 		n := needleOptions(settings...)
 		n.Contexts, n.Depths, n.Needles = []int{300}, []float64{0.5}, 2
-		if err := Needle(t.Context(), s, n, collect(&recalls)); err != nil {
+		if err := search(t.Context(), s, n, collect(&recalls)); err != nil {
 			t.Fatal(err)
 		}
 		var accuracies []Accuracy
 		q := qaOptions(3, settings...)
-		q.Context, q.ContextTokens, q.Data.Format = hay(), 100, "sciq"
+		q.Context, q.ContextTokens = newText("hay.txt", hay()), 100
 		for _, q.Mode = range []Mode{ByText, ByLetter} {
-			if err := QA(t.Context(), s, q, collect(&accuracies)); err != nil {
+			if err := examine(t.Context(), s, q, collect(&accuracies)); err != nil {
 				t.Fatal(err)
 			}
 		}

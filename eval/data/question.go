@@ -3,6 +3,8 @@
 package data
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
@@ -21,6 +23,7 @@ type Question struct {
 // Set is the questions of a file.
 type Set struct {
 	Name       string // file name
+	Hash       string // SHA-256 of the file
 	Format     string // a name of Formats
 	Questions  []Question
 	Examples   []Question // meant to be shown, not asked: HELM's split "train"
@@ -75,7 +78,8 @@ func ParseQuestions(name string, r io.Reader) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data: %s: %w", name, err)
 	}
-	s := &Set{Name: name, Format: form.Name, RightFirst: form.rightFirst, Continues: form.continues}
+	sum := sha256.Sum256(content)
+	s := &Set{Name: name, Hash: hex.EncodeToString(sum[:]), Format: form.Name, RightFirst: form.rightFirst, Continues: form.continues}
 	for _, row := range rows {
 		s.add(form, row)
 	}

@@ -101,6 +101,9 @@ func folder(path string) (texts []Text, err error) {
 	return nil, fmt.Errorf("data: %s: no file *.txt that holds anything", path)
 }
 
+// Bytes is the size of the text in its file.
+func (t Text) Bytes() int64 { return t.bytes }
+
 // Read returns at most so many bytes of the text, whole characters.
 func (t Text) Read(most int64) (string, error) {
 	f, err := os.Open(t.path)
