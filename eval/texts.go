@@ -41,22 +41,18 @@ func ReadTexts(path string) ([]*Text, error) {
 	return texts, nil
 }
 
-// ReadWhole reads all texts at a path as one, one after the other.
+// ReadWhole reads all texts at a path as one, with a blank line between two.
 func ReadWhole(path string) (*Text, error) {
 	texts, err := ReadTexts(path)
-	if err != nil || len(texts) == 1 {
-		return first(texts), err
+	if err != nil {
+		return nil, err
 	}
-	var b strings.Builder
+	if len(texts) == 1 {
+		return texts[0], nil
+	}
+	var parts []string
 	for _, t := range texts {
-		b.WriteString(strings.TrimSpace(t.content) + "\n\n")
+		parts = append(parts, strings.TrimSpace(t.content))
 	}
-	return newText(filepath.Base(path), b.String()), nil
-}
-
-func first(texts []*Text) *Text {
-	if len(texts) == 0 {
-		return nil
-	}
-	return texts[0]
+	return newText(filepath.Base(path), strings.Join(parts, gap)), nil
 }
