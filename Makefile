@@ -1,6 +1,6 @@
 # What can be done here; the work is in scripts/.
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test test-gpu gen gen-check golden bench bench-peer clean
+.PHONY: help setup build run test test-gpu gen gen-check golden eval bench bench-peer clean
 
 help: ## list everything
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ gen-check: ## fail if the shaders' committed SPIR-V and bindings are not what ge
 
 golden: ## rewrite the reference data of the tests with PyTorch (several GB of Python packages); read the diff
 	@scripts/golden.sh
+
+eval: ## print what each policy costs SmolLM2 in perplexity on three texts, as Markdown (half an hour)
+	@scripts/eval.sh
 
 bench: ## print a table of speeds on the software drivers, ready to paste
 	@scripts/bench.sh

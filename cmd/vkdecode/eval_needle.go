@@ -56,9 +56,7 @@ exits with 130; with --resume the same command goes on from there.`,
 	flags.IntVar(&f.needles, "needles", 5, "hide `N` needles, one at a time, at each depth")
 	flags.Uint64Var(&f.seed, "seed", 1, "`SEED` that draws the needles and what of the text is taken")
 	flags.BoolVar(&f.control, "control", false, "leave the needles out: what is found then is found by chance")
-	if err := cmd.MarkFlagRequired("text"); err != nil {
-		panic(err) // a flag of another name
-	}
+	cmd.MarkFlagsOneRequired("text")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) }
 	return cmd
 }

@@ -52,9 +52,7 @@ command goes on from there.`,
 	flags.IntVar(&f.tokens, "tokens", pplTokens, "`TOKENS` of each segment; without the flag a shorter text will do")
 	flags.BoolVar(&f.bos, "bos", false, "begin with the model's BOS token, which counts as one of the tokens")
 	flags.BoolVar(&f.kl, "kl", false, "measure KL(full || policy) per token as well, at the cost of a full cache")
-	if err := cmd.MarkFlagRequired("text"); err != nil {
-		panic(err) // a flag of another name
-	}
+	cmd.MarkFlagsOneRequired("text")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return f.run(cmd, args[0], append(f.texts, args[1:]...))
 	}

@@ -87,7 +87,7 @@ func perplexityTable(group []eval.Perplexity) *table {
 func against(r eval.Perplexity, group []eval.Perplexity) string {
 	for _, f := range group {
 		if name, _, _ := strings.Cut(f.Policy, ":"); name == "full" && f.Tokens == r.Tokens && r.Policy != f.Policy {
-			return fmt.Sprintf("%+.2f%%", 100*(r.PPL/f.PPL-1))
+			return strings.Replace(fmt.Sprintf("%+.2f%%", 100*(r.PPL/f.PPL-1)), "-0.00", "+0.00", 1)
 		}
 	}
 	return "-"

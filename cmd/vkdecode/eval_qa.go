@@ -60,9 +60,7 @@ and exits with 130; with --resume the same command goes on from there.`,
 	flags.IntVar(&f.shots, "shots", 0, "put `N` questions with their answers before each question")
 	flags.IntVar(&f.limit, "limit", 0, "ask the first `N` questions; 0 asks all")
 	flags.Uint64Var(&f.seed, "seed", 1, "`SEED` that shuffles options, where the right one comes first")
-	if err := cmd.MarkFlagRequired("data"); err != nil {
-		panic(err) // a flag of another name
-	}
+	cmd.MarkFlagsOneRequired("data")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) }
 	return cmd
 }
