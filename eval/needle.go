@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"vkdecode/h2o"
 )
@@ -13,8 +14,8 @@ type NeedleOptions struct {
 	Model, ModelHash, Device string         // for the results
 	Text                     *Text          // the haystack
 	Settings                 []h2o.Settings // the policies and budgets
-	Contexts                 []int          // tokens of haystack, needle and question
-	Depths                   []float64      // where the needle is: 0 before everything, 1 just before the question
+	Contexts                 []int          // tokens of haystack, needle and question; one that comes again is left out
+	Depths                   []float64      // where the needle is: 0 before everything, 1 just before the question; so is one of these
 	Needles                  int            // for each setting, context and depth
 	Seed                     uint64
 	Control                  bool                        // leave the needle out: what is found then is found by chance
@@ -36,6 +37,7 @@ type Search struct {
 // NewSearch refuses what cannot be judged, before anything is opened.
 func NewSearch(s Subject, o NeedleOptions) (_ *Search, err error) {
 	n := &Search{NeedleOptions: o, subject: s, longest: len(" 0000")} // a token has at least a byte
+	n.Contexts, n.Depths = once(o.Contexts), once(o.Depths)
 	if n.haystack, err = newHaystack(n.Text.content, n.subject.Encode); err != nil {
 		return nil, err
 	}
@@ -66,6 +68,16 @@ func NewSearch(s Subject, o NeedleOptions) (_ *Search, err error) {
 		}
 	}
 	return n, nil
+}
+
+// once leaves out what is there already.
+func once[T comparable](all []T) (first []T) {
+	for _, v := range all {
+		if !slices.Contains(first, v) {
+			first = append(first, v)
+		}
+	}
+	return first
 }
 
 // Judge measures all settings. emit gets a result for each setting, context and depth, in this order, and whether it was

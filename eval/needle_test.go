@@ -164,6 +164,7 @@ func TestKnownRecallsAreNotMeasuredAgain(t *testing.T) {
 	}
 	f, last, told := &fake{says: copies}, 0, 0
 	o := needleOptions(kv("full", "100%"), kv("window", "20%"))
+	o.Contexts, o.Depths = append(o.Contexts, 1000), append(o.Depths, 1, 0) // given twice, judged once
 	o.Known, o.Progress = known, func(done, total int) {
 		if total != 48 || done <= last {
 			t.Errorf("progress %d of %d after %d", done, total, last)

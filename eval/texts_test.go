@@ -28,6 +28,13 @@ func TestTextsOfAPathAreReadApartOrAsOne(t *testing.T) {
 	if err != nil || failed != nil || *alone != *plain {
 		t.Errorf("%+v and %+v, %v, %v", alone, plain, err, failed)
 	}
+	wiki := filepath.Join(folder, "wiki.raw")
+	if err := os.WriteFile(wiki, []byte(" \n = One = \n \n first , \n \n = Two = \n \n second \n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if texts, err = ReadTexts(wiki); err != nil || len(texts) != 1 || texts[0].Name != "wiki.raw" || texts[0].content != "= One =\n\nfirst,\n\n= Two =\n\nsecond" {
+		t.Errorf("%+v, %v", texts[0], err)
+	}
 	if _, err := ReadWhole(filepath.Join(folder, "2.txt")); err == nil || !strings.Contains(err.Error(), "is empty") {
 		t.Errorf("a blank file: %v", err)
 	}

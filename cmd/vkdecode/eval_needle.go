@@ -13,12 +13,12 @@ import (
 // needleFlags are the flags of eval needle beside those of every evaluation.
 type needleFlags struct {
 	evalFlags
-	text            string
-	contexts        []int
-	depths          []float64
-	needles         int
-	seed            uint64
-	control         bool
+	text     string
+	contexts []int
+	depths   []float64
+	needles  int
+	seed     uint64
+	control  bool
 
 	results []eval.Recall
 }
@@ -131,40 +131,42 @@ func (f *needleFlags) report(e *evaluation) error {
 		what = "needles that are not there"
 	}
 	fmt.Fprintf(e.stdout, "%s on %s; K and V in %s, chunks of %d\n%d %s for each depth, seed %d, hidden in %s:\n%q\n\n", r.Model, r.Device, r.KVType, r.Chunk, f.needles, what, r.Seed, r.Text, r.Template)
-	if failed := recallTable(f.results, f.depths).print(e.stdout, f.markdown); err == nil {
+	if failed := recallTable(f.results).print(e.stdout, f.markdown); err == nil {
 		err = failed
 	}
 	return err
 }
 
 // recallTable has a row for each setting and context and a column for each depth.
-func recallTable(results []eval.Recall, depths []float64) *table {
+func recallTable(results []eval.Recall) *table {
 	t := &table{left: 2, header: []string{"policy", "budget", "slots", "context"}}
-	for _, d := range depths {
-		t.header = append(t.header, fmt.Sprintf("at %g", d))
+	var depths []float64
+	for _, r := range results {
+		if !slices.Contains(depths, r.Depth) {
+			depths = append(depths, r.Depth)
+			t.header = append(t.header, fmt.Sprintf("at %g", r.Depth))
+		}
 	}
 	t.header = append(t.header, "found", "log p", "K and V")
 	for len(results) > 0 {
 		first := results[0]
-		n := 0 // results of the row
-		for n < len(results) && results[n].Setting == first.Setting && results[n].Context == first.Context {
-			n++
+		n := slices.IndexFunc(results, func(r eval.Recall) bool { return r.Setting != first.Setting || r.Context != first.Context })
+		if n < 0 {
+			n = len(results)
 		}
 		row := []string{first.Policy, first.Budget, fmt.Sprint(first.BudgetSlots), fmt.Sprint(first.Context)}
 		var found, needles int
 		logProb := 0.0
-		for i := range depths {
-			if i >= n {
-				row = append(row, "-")
-				continue
-			}
-			r := results[i]
+		for _, r := range results[:n] {
 			row = append(row, fmt.Sprintf("%d/%d", r.Found, r.Needles))
 			found, needles = found+r.Found, needles+r.Needles
 			logProb += r.LogProb * float64(r.Needles)
 			if !r.Complete {
 				t.notes = append(t.notes, fmt.Sprintf("%s %s was interrupted at context %d, depth %g, after %d needles.", r.Policy, r.Budget, r.Context, r.Depth, r.Needles))
 			}
+		}
+		for range len(depths) - n { // interrupted before
+			row = append(row, "-")
 		}
 		t.add(append(row, fmt.Sprintf("%.0f%%", 100*float64(found)/float64(needles)), fmt.Sprintf("%.2f", logProb/float64(needles)), binarySize(first.BytesHeld))...)
 		results = results[n:]

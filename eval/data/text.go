@@ -1,7 +1,6 @@
 package data
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -117,7 +116,6 @@ func (t Text) Read(most int64) (string, error) {
 		text, err = readArticle(section, most)
 	} else {
 		text, err = io.ReadAll(io.LimitReader(section, most))
-		text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	}
 	if err != nil {
 		return "", fmt.Errorf("data: %s: %w", t.Name, err)
