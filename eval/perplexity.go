@@ -25,6 +25,13 @@ func StreamPlan(m *model.Model, kv h2o.Settings, tokens int) (*h2o.Plan, error) 
 	return h2o.NewPlan(kv, m.Geometry(), tokens, tokens-1, tokens-1)
 }
 
+// Spared tells that a policy which evicts does so too late to change anything: the chunks are so long that every token of
+// the segment has been foretold when the first one goes.
+func Spared(p *h2o.Plan) bool {
+	first := (p.Budget/p.Chunk + 1) * p.Chunk // tokens after which the cache is cut back for the first time
+	return p.Evicts() && first >= p.Length
+}
+
 // OpenStream opens a session under a setting for segments of so many tokens. With divergence a second one, which forgets
 // nothing, keeps step with it, which takes the memory and the time of both; a policy that evicts nothing needs none.
 func OpenStream(m *model.Model, kv h2o.Settings, tokens int, divergence bool) (*Stream, error) {

@@ -62,3 +62,28 @@ func TestASettingSaysWhatThePlanCameTo(t *testing.T) {
 		}
 	}
 }
+
+// With chunks of 8 the cache is cut back after 8, 16, 24 … tokens, once more than the budget are there.
+func TestEvictionsBehindTheLastTokenAreTold(t *testing.T) {
+	g := h2o.Geometry{Layers: []h2o.Heads{{Query: 4, KV: 2}}, HeadDim: 32}
+	for _, c := range []struct {
+		policy, budget string
+		processed      int
+		want           bool
+	}{
+		{"h2o", "5", 8, true}, {"h2o", "5", 9, false}, {"h2o", "8", 16, true}, {"h2o", "8", 17, false}, {"h2o", "7", 9, false},
+		{"h2o", "40", 40, false}, {"full", "5", 8, false}, // nothing is evicted, as everybody would think
+	} {
+		spec, err := h2o.ParseSpec(c.policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := h2o.NewPlan(h2o.Settings{Policy: spec, Budget: budget(t, c.budget), Sinks: -1, Type: "f16", Positions: "auto", Chunk: 8}, g, c.processed+1, c.processed, c.processed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Spared(p); got != c.want {
+			t.Errorf("%s with %s slots after %d tokens: %t", c.policy, c.budget, c.processed, got)
+		}
+	}
+}

@@ -75,7 +75,6 @@ func (f *evalFlags) settings(cmd *cobra.Command, c *configuration) ([]h2o.Settin
 type evaluation struct {
 	*loaded
 	evalFlags
-	ctx            context.Context
 	stdout, stderr io.Writer
 	verbose        int
 
@@ -87,14 +86,14 @@ type evaluation struct {
 
 // open opens the files, the device and the model. texts are the hashes of the texts by name, for --resume.
 func (f evalFlags) open(cmd *cobra.Command, c *configuration, path string, texts map[string][]string) (_ *evaluation, err error) {
-	e := &evaluation{evalFlags: f, ctx: cmd.Context(), stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), name: filepath.Base(path)}
+	e := &evaluation{evalFlags: f, stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), name: filepath.Base(path), bar: &progress{}}
 	e.verbose, _ = cmd.Flags().GetCount("verbose")
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.close())
 		}
 	}()
-	if e.hash, err = hashModel(e.ctx, path); err != nil {
+	if e.hash, err = hashModel(cmd.Context(), path); err != nil {
 		return nil, err
 	}
 	if f.csv != "" {
@@ -110,7 +109,7 @@ func (f evalFlags) open(cmd *cobra.Command, c *configuration, path string, texts
 			return nil, err
 		}
 	}
-	l, err := openModel(e.ctx, c, path, e.verbose, e.stderr)
+	l, err := openModel(cmd.Context(), c, path, e.verbose, e.stderr)
 	if err != nil {
 		return nil, err
 	}
@@ -153,6 +152,7 @@ func (e *evaluation) emit(result any, keep bool) error {
 	if !e.json {
 		return nil
 	}
+	e.bar.clear()
 	lines := json.NewEncoder(e.stdout)
 	lines.SetEscapeHTML(false)
 	return lines.Encode(result)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -106,7 +107,7 @@ func (f *pplFlags) run(cmd *cobra.Command, path string, paths []string) (err err
 	if err := p.plan(settings); err != nil {
 		return err
 	}
-	err = p.judge(settings)
+	err = p.judge(cmd.Context(), settings)
 	if lost := p.report(); err == nil {
 		err = lost
 	}
@@ -150,6 +151,7 @@ func (f *pplFlags) cut(cmd *cobra.Command, e *evaluation, texts []*eval.Text) (s
 func (p *perplexities) plan(settings []h2o.Settings) error {
 	total := 0
 	for _, kv := range settings {
+		spared := false
 		for _, seg := range p.segments {
 			plan, err := eval.StreamPlan(p.model, kv, len(seg.Tokens))
 			if err != nil {
@@ -158,6 +160,10 @@ func (p *perplexities) plan(settings []h2o.Settings) error {
 			if _, found := p.finished(eval.SettingOf(plan), seg); !found {
 				total += len(seg.Tokens) - 1
 			}
+			spared = spared || eval.Spared(plan)
+		}
+		if spared {
+			fmt.Fprintf(p.stderr, "note: %s %s evicts nothing before the last token is foretold: its figures are those of full; lower --chunk\n", kv.Policy, kv.Budget)
 		}
 	}
 	p.bar = newProgress(p.stderr, "eval", int64(total))
@@ -183,11 +189,11 @@ func (p *perplexities) finished(s eval.Setting, seg *eval.Segment) (found eval.P
 }
 
 // judge evaluates one setting after the other. It stops quietly when ctx ends.
-func (p *perplexities) judge(settings []h2o.Settings) error {
+func (p *perplexities) judge(ctx context.Context, settings []h2o.Settings) error {
 	defer p.bar.done()
 	for i, kv := range settings {
 		p.bar.describe(fmt.Sprintf("%s %s, %d of %d", kv.Policy, kv.Budget, i+1, len(settings)))
-		if err := p.judgeOne(kv); err != nil || p.ctx.Err() != nil {
+		if err := p.judgeOne(ctx, kv); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -195,7 +201,7 @@ func (p *perplexities) judge(settings []h2o.Settings) error {
 }
 
 // judgeOne reads all segments under one setting.
-func (p *perplexities) judgeOne(kv h2o.Settings) (err error) {
+func (p *perplexities) judgeOne(ctx context.Context, kv h2o.Settings) (err error) {
 	var results []eval.Perplexity
 	var stream *eval.Stream
 	opened := 0 // tokens that stream is for
@@ -205,7 +211,7 @@ func (p *perplexities) judgeOne(kv h2o.Settings) (err error) {
 		}
 	}()
 	for i, seg := range p.segments {
-		if p.ctx.Err() != nil {
+		if ctx.Err() != nil {
 			break
 		}
 		plan, err := eval.StreamPlan(p.model, kv, len(seg.Tokens))
@@ -225,11 +231,11 @@ func (p *perplexities) judgeOne(kv h2o.Settings) (err error) {
 				opened = len(seg.Tokens)
 			}
 			before := p.done
-			r, err = stream.Read(p.ctx, seg, func(done int) {
+			r, err = stream.Read(ctx, seg, func(done int) {
 				p.done = before + done
 				p.bar.set(int64(p.done))
 			})
-			if err != nil && p.ctx.Err() == nil {
+			if err != nil && ctx.Err() == nil {
 				return err
 			}
 			if r.Tokens == 0 { // interrupted before there was anything to tell

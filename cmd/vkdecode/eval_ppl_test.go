@@ -168,6 +168,7 @@ func TestEvalPrintsTables(t *testing.T) {
 	if got.stderr != "" {
 		t.Errorf("stderr %q", got.stderr)
 	}
+	vkdecode(t, append(args, "--chunk", "256")...).want(t, exitOK, "note: h2o 10% evicts nothing before the last token is foretold")
 	got = vkdecode(t, append(args, "--markdown", "--kl")...)
 	got.want(t, exitOK)
 	for _, part := range []string{"| policy | budget | slots |", "|:-------|:-------|------:|", "|     KL |", "| full   | 100%   |"} {

@@ -96,6 +96,13 @@ func (p *progress) describe(what string) {
 	}
 }
 
+// clear makes room for a line of output; the bar comes back with the next step.
+func (p *progress) clear() {
+	if p.bar != nil {
+		p.bar.Clear()
+	}
+}
+
 func (p *progress) done() {
 	if p.bar != nil {
 		p.bar.Finish()
