@@ -99,6 +99,31 @@ func (x *Exam) Questions() int { return len(x.tasks) }
 // Tokens are those of the longest prompt with its answer.
 func (x *Exam) Tokens() int { return x.longest }
 
+// Spared tells that a policy which evicts does so too late to change any answer: after the last token that is judged.
+func (x *Exam) Spared(kv h2o.Settings) bool {
+	policy, err := h2o.Find(kv.Policy)
+	setting, failed := x.subject.Setting(kv, x.longest)
+	if err != nil || failed != nil || !policy.Evicts {
+		return false
+	}
+	for _, t := range x.tasks {
+		shared, own := len(t.prompt.Shared), len(t.prompt.Own)
+		seen := shared // tokens when the cache is cut back for the last time before the first token of an answer is judged
+		if own > 0 {
+			seen += (own - 1) / setting.Chunk * setting.Chunk
+		}
+		for _, answer := range t.answers {
+			if len(answer) > 1 { // and before the others, it is after each step
+				seen = max(seen, shared+own+len(answer)-2)
+			}
+		}
+		if seen > setting.BudgetSlots {
+			return false
+		}
+	}
+	return true
+}
+
 // Judge asks all questions under all settings. emit gets a result for each setting and whether it was known; when ctx
 // ends, also the one that is not complete.
 func (x *Exam) Judge(ctx context.Context, emit func(r Accuracy, known bool) error) error {

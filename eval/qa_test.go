@@ -263,3 +263,30 @@ func TestWilsonIntervals(t *testing.T) {
 		}
 	}
 }
+
+// In mode text the prompt has 38 tokens and the longest answer 11, of which the last is foretold when the cache has been
+// cut back after 9 of them. In mode letter the prompt has 72, or 94 with a context, and an answer 2.
+func TestEvictionsBehindTheLastAnswerAreTold(t *testing.T) {
+	for _, c := range []struct {
+		mode   Mode
+		policy string
+		budget string
+		chunk  int
+		shared int
+		want   bool
+	}{
+		{ByText, "window", "47", 1, 0, true}, {ByText, "window", "46", 1, 0, false}, {ByText, "window", "46", 99, 0, false}, {ByText, "full", "100%", 1, 0, false},
+		{ByLetter, "window", "72", 1, 0, true}, {ByLetter, "window", "71", 1, 0, false},
+		{ByLetter, "window", "94", 99, 20, true}, {ByLetter, "window", "93", 99, 20, false},
+	} {
+		o := qaOptions(1, chunked(kv(c.policy, c.budget), c.chunk))
+		o.Mode, o.Context, o.ContextTokens = c.mode, newText("c", strings.Repeat("x", 30)), c.shared
+		x, err := NewExam(&fake{}, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := x.Spared(o.Settings[0]); got != c.want {
+			t.Errorf("%+v: %v; the longest prompt has %d tokens", c, got, x.Tokens())
+		}
+	}
+}

@@ -92,12 +92,12 @@ func (f *needleFlags) run(cmd *cobra.Command, path string) (err error) {
 	}
 	e.noteLength(slices.Max(f.contexts))
 	e.bar = newProgress(e.stderr, "needles", 0)
-	err = search.Judge(e.ctx, func(r eval.Recall, known bool) error {
+	err = search.Judge(cmd.Context(), func(r eval.Recall, known bool) error {
 		f.results = append(f.results, r)
 		return e.emit(r, !known && r.Complete)
 	})
 	e.bar.done()
-	if lost := f.report(e); err == nil || e.ctx.Err() != nil {
+	if lost := f.report(e); err == nil {
 		err = lost
 	}
 	return err

@@ -121,12 +121,12 @@ func (f *qaFlags) run(cmd *cobra.Command, path string) (err error) {
 	}
 	f.announce(e, exam)
 	e.bar = newProgress(e.stderr, "questions", 0)
-	err = exam.Judge(e.ctx, func(r eval.Accuracy, known bool) error {
+	err = exam.Judge(cmd.Context(), func(r eval.Accuracy, known bool) error {
 		f.results = append(f.results, r)
 		return e.emit(r, !known && r.Complete)
 	})
 	e.bar.done()
-	if lost := f.report(e); err == nil || e.ctx.Err() != nil {
+	if lost := f.report(e); err == nil {
 		err = lost
 	}
 	return err
@@ -147,6 +147,11 @@ func (f *qaFlags) announce(e *evaluation, exam *eval.Exam) {
 		fmt.Fprintf(e.stderr, "note: left out: %d more rows\n", more)
 	}
 	e.noteLength(exam.Tokens())
+	for _, kv := range exam.Settings {
+		if exam.Spared(kv) {
+			fmt.Fprintf(e.stderr, "note: %s %s evicts nothing before an answer is judged: its figures are those of full; give a --context or lower --chunk\n", kv.Policy, kv.Budget)
+		}
+	}
 }
 
 // known looks in the file of --resume.
