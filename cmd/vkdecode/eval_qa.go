@@ -135,11 +135,11 @@ func (f *qaFlags) run(cmd *cobra.Command, path string) (err error) {
 // announce says what was made of the file and the flags.
 func (f *qaFlags) announce(e *evaluation, exam *eval.Exam) {
 	set := exam.Data
-	fmt.Fprintf(e.stderr, "%s is read as %s: %d questions", set.Name, set.Format, len(set.Questions))
+	fmt.Fprintf(e.stderr, "%s is read as %s, questions: %d, asked: %d", set.Name, set.Format, len(set.Questions), exam.Questions())
 	if n := len(set.Examples); n > 0 {
-		fmt.Fprintf(e.stderr, ", %d examples", n)
+		fmt.Fprintf(e.stderr, ", examples: %d", n)
 	}
-	fmt.Fprintf(e.stderr, "; %d are asked\n", exam.Questions())
+	fmt.Fprintln(e.stderr)
 	for _, bad := range set.Bad {
 		fmt.Fprintf(e.stderr, "note: left out: %v\n", bad)
 	}

