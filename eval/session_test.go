@@ -66,7 +66,7 @@ func TestAContinuationIsScoredAsOnePassWould(t *testing.T) {
 		t.Cleanup(session.Close)
 		var want []Continuation
 		var continuations [][]int32
-		for _, text := range []string{" Emperor", " Buonapartes. But I warn you", "q", " a"} {
+		for _, text := range []string{" Emperor", " Buonapartes. But I warn you", "q", " estates of the Emperor Napoleon"} {
 			answer := s.Encode(text)
 			all := slices.Concat(prompt.Shared, prompt.Own, answer)
 			var logits []float32
