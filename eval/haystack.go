@@ -32,16 +32,15 @@ func (h haystack) straw(draw *rand.Rand, tokens int, depth float64, needle []int
 	at += sentence(h.text[at:]) // into the middle of one: begin with the next
 	var straw []int32
 	gaps := []int{0} // where a sentence ends
-	for len(straw) < own {
+	for again := false; len(straw) < own; {
 		if at >= len(h.text) {
-			at = 0
+			if again && len(straw) == 0 {
+				return nil, fmt.Errorf("eval: haystack: the model has no token for any of the text")
+			}
+			at, again = 0, true
 		}
 		end := at + sentence(h.text[at:])
-		run := h.encode(h.text[at:end])
-		if len(run) == 0 && at == 0 && end == len(h.text) {
-			return nil, fmt.Errorf("eval: haystack: the model has no token for any of the text")
-		}
-		straw, at = append(straw, run...), end
+		straw, at = append(straw, h.encode(h.text[at:end])...), end
 		gaps = append(gaps, min(len(straw), own))
 	}
 	place, want := 0, depth*float64(own)

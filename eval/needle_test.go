@@ -236,3 +236,23 @@ func TestAHaystackWithoutSentencesIsCutAnyway(t *testing.T) {
 		}
 	}
 }
+
+func TestAHaystackWithoutTokensIsRefused(t *testing.T) {
+	o := needleOptions(kv("full", "100%"))
+	if err := search(t.Context(), &blind{fake{says: copies}}, o, func(Recall, bool) error { return nil }); err == nil || !strings.Contains(err.Error(), "no token for any of the text") {
+		t.Errorf("%v", err)
+	}
+}
+
+// blind has no token for the haystack.
+type blind struct{ fake }
+
+func (b *blind) Encode(text string) []int32 {
+	if strings.Contains(text, "number") {
+		return b.fake.Encode(text)
+	}
+	if strings.HasPrefix(text, " ") && len(text) == len(" 0000") {
+		return b.fake.Encode(text)
+	}
+	return nil
+}
