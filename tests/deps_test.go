@@ -23,7 +23,7 @@ var levels = [][]string{
 	{"shaders"},
 	{"runtime"},
 	{"h2o"},
-	{"model/gguf", "model/tokenizer", "model/builtin"},
+	{"model/gguf", "model/tokenizer", "model/builtin", "eval/data"},
 	{"model"},
 	{"eval", "serve", "ref", "shaders/gen"},
 	{"eval/report"},
@@ -32,7 +32,7 @@ var levels = [][]string{
 }
 
 // alone are the packages that import nothing of ours.
-var alone = []string{"vk", "model/gguf", "model/tokenizer", "model/builtin", "ref", "shaders/gen"}
+var alone = []string{"vk", "model/gguf", "model/tokenizer", "model/builtin", "eval/data", "ref", "shaders/gen"}
 
 const module = "vkdecode/"
 

@@ -26,11 +26,13 @@ func newEval() *cobra.Command {
 
 Where a command takes several policies and budgets, it evaluates every policy with
 every budget; a policy that evicts nothing is evaluated once.`,
-		Example: `  vkdecode eval ppl model.gguf --text book.txt --kv full,h2o,streaming --budget 10%,20%`,
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() }, // without it a wrong name is no error
+		Example: `  vkdecode eval ppl model.gguf --text book.txt --kv full,h2o,streaming --budget 10%,20%
+  vkdecode eval needle model.gguf --text book.txt --contexts 1024,4096
+  vkdecode eval qa model.gguf --data sciq/test.json --context book.txt --context-tokens 2000`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }, // without it a wrong name is no error
 	}
-	cmd.AddCommand(newEvalPerplexity())
+	cmd.AddCommand(newEvalPerplexity(), newEvalNeedle(), newEvalQA())
 	return cmd
 }
 

@@ -48,7 +48,7 @@ command goes on from there.`,
 	}
 	f.bind(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.texts, "text", nil, "read the text from `FILE`; more may follow MODEL or have a flag each")
+	flags.StringArrayVar(&f.texts, "text", nil, "read the text from `FILE`, or those of a folder; more may follow MODEL or have a flag each")
 	flags.IntSliceVar(&f.offsets, "offset", []int{0}, "bytes of the text before a segment; several separated by commas")
 	flags.IntVar(&f.tokens, "tokens", pplTokens, "`TOKENS` of each segment; without the flag a shorter text will do")
 	flags.BoolVar(&f.bos, "bos", false, "begin with the model's BOS token, which counts as one of the tokens")
@@ -86,12 +86,14 @@ func (f *pplFlags) run(cmd *cobra.Command, path string, paths []string) (err err
 	var texts []*eval.Text
 	hashes := map[string][]string{}
 	for _, p := range paths {
-		t, err := eval.ReadText(p)
+		found, err := eval.ReadTexts(p)
 		if err != nil {
 			return err
 		}
-		texts = append(texts, t)
-		hashes[t.Name] = append(hashes[t.Name], t.Hash)
+		texts = append(texts, found...)
+		for _, t := range found {
+			hashes[t.Name] = append(hashes[t.Name], t.Hash)
+		}
 	}
 	e, err := f.open(cmd, c, path, hashes)
 	if err != nil {
