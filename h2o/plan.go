@@ -179,8 +179,8 @@ func (p *Plan) policies() (err error) {
 	default:
 		return fmt.Errorf("h2o: positions %q, want original, cache or auto", p.Positions)
 	}
-	if p.Prefill.Share == PerHead && p.Policy.Layer {
-		return fmt.Errorf("h2o: policy %s gives each KV head a budget of its own, and %s keeps the same tokens in all heads of a layer; choose another of the two", p.Prefill.Name, p.Settings.Policy)
+	if p.Policy.Layer && !p.Prefill.alike() {
+		return fmt.Errorf("h2o: policy %s keeps the same tokens in all heads of a layer, and %s would leave different ones in each; choose another for prompts", p.Policy.Name, p.Prefill.Name)
 	}
 	return nil
 }
@@ -250,6 +250,10 @@ func (p *Plan) layers(g Geometry, prompt int) error {
 	}
 	return nil
 }
+
+// OneTurn tells whether only one prompt can be processed: its policy keeps the same tokens in all heads of a layer, that of
+// decoding does not.
+func (p *Plan) OneTurn() bool { return p.Staged && p.Prefill.Layer && !p.Policy.alike() }
 
 // recent is the window that a policy protects of a budget.
 func (p *Plan) recent(policy *Policy, budget int) (n int) {

@@ -149,6 +149,11 @@ func (p *Policy) option(key string) (*Parameter, error) {
 	}
 }
 
+// alike tells whether all heads of a layer keep the same tokens.
+func (p *Policy) alike() bool {
+	return !p.Evicts || p.Share != PerHead && (p.Layer || p.Update == UpdateNone)
+}
+
 // word packs the rule for the table: include/heads.glsl.
 func (r Rule) word() uint32 {
 	w := uint32(r.Birth) | uint32(r.Update)<<4 | uint32(r.Reduce)<<8

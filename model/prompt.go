@@ -110,6 +110,9 @@ func (s *Session) Prompt(ctx context.Context, tokens []int32, o Observer, progre
 	if err := s.check(tokens); err != nil {
 		return err
 	}
+	if plan := s.cache.Plan; plan.OneTurn() && len(s.Tokens) > 0 {
+		return fmt.Errorf("model: a second prompt: policy %s wants the same tokens in all heads of a layer, and %s has left different ones; reset the session or choose another policy for prompts", plan.Prefill.Name, plan.Policy.Name)
+	}
 	if l := s.prompt.exact; l != nil && len(tokens) > l.rows {
 		return fmt.Errorf("model: a prompt of %d tokens, the session was opened for prompts of %d", len(tokens), l.rows)
 	}
@@ -265,21 +268,23 @@ func (s *Session) chunks(tokens []int32) (all [][]runtime.Row) {
 // write sets the rows of a prompt's step, and which queries are the last ones after it. Chunks settle; in chunks of one
 // token, which stand for decoding, only the last does, unless decoding evicts nothing. In a pool of their own prompts are
 // cut at the end of the stage.
-func (s *Session) write(rows []runtime.Row, last bool) error {
+func (s *Session) write(rows []runtime.Row, ends bool) error {
 	plan, flags := s.cache.Plan, runtime.StepFlags(0)
-	if !plan.Staged && (s.chunk > 1 || last || plan.Policy.Every == 0) {
+	if !plan.Staged && (s.chunk > 1 || ends || plan.Policy.Every == 0) {
 		flags |= runtime.Settles
 	}
-	if last {
+	if ends {
 		flags |= runtime.Ends
 	}
 	if err := s.control.Write(rows, nil, flags); err != nil || s.prompt.observed == nil {
 		return err
 	}
-	seen, window := int(rows[len(rows)-1].Pos)+1, s.cache.Observes()
-	queries := make([]runtime.Row, min(seen, window))
-	for pos := max(0, seen-window); pos < seen; pos++ {
-		queries[pos%window] = runtime.Row{Pos: int32(pos)}
+	// Those of this prompt only: what was decoded before it left no queries behind. shaders/observe.comp has their order.
+	last, window := rows[len(rows)-1], s.cache.Observes()
+	first, end := last.Pos-last.Place, int(last.Place)+1
+	queries := make([]runtime.Row, min(end, window))
+	for place := end - len(queries); place < end; place++ {
+		queries[place%window] = runtime.Row{Pos: first + int32(place)}
 	}
 	return s.prompt.observed.Write(queries, nil, runtime.Observes)
 }

@@ -387,10 +387,12 @@ func (k Embed) Call(v Variant) (Call, error) {
 // Enter binds enter.comp.
 //
 // Lists a sequence's live slots in order of position, to be copied into the work pool in which a prompt is processed, and
-// copies their positions and scores there. Grid: x over KV heads, y over sequences. Twin: ref/stage.go
+// copies their positions and scores there. Where a prompt begins scores become what its policy begins with. Grid: x over KV heads, y over sequences. Twin: ref/stage.go
 type Enter struct {
-	Lanes   uint32 // workgroup size
-	KvHeads uint32
+	Lanes    uint32 // workgroup size
+	KvHeads  uint32
+	Measured uint32 // 1: scores tell of attention, a prompt may go on with them
+	Begins   uint32 // 1: the prompt begins here; 0: if its first row is in the step
 
 	Head     uint32 // first entry of the layer in Table and PromptTable
 	Ranks    uint32 // first element of ranks in Slots
@@ -404,13 +406,13 @@ type Enter struct {
 	Map         vk.Range // (sequences, KV_HEADS): count, first slot from, first slot to, -, then (capacity) slots from
 }
 
-var enterInfo = info{name: "enter", weights: false, cache: false, push: 12, count: 2, bindings: []bindingInfo{
-	{vk.RGBA32Uint, Read}, // Step
-	{vk.RGBA32Uint, Read}, // Table
-	{vk.RG32Uint, Read},   // Slots
-	{vk.R32Uint, Write},   // PromptTable
-	{vk.RG32Uint, Write},  // WorkSlots
-	{vk.R32Uint, Write},   // Map
+var enterInfo = info{name: "enter", weights: false, cache: false, push: 12, count: 4, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},      // Step
+	{vk.RGBA32Uint, Read},      // Table
+	{vk.RG32Uint, Read},        // Slots
+	{vk.R32Uint, Read | Write}, // PromptTable
+	{vk.RG32Uint, Write},       // WorkSlots
+	{vk.R32Uint, Write},        // Map
 }, frozen: []frozen{}}
 
 // Call implements Kernel.
@@ -419,7 +421,7 @@ func (k Enter) Call(v Variant) (Call, error) {
 	binary.LittleEndian.PutUint32(push[0:], k.Head)
 	binary.LittleEndian.PutUint32(push[4:], k.Ranks)
 	binary.LittleEndian.PutUint32(push[8:], k.Capacity)
-	return enterInfo.call(v, []uint32{k.Lanes, k.KvHeads}, push, []vk.Range{k.Step, k.Table, k.Slots, k.PromptTable, k.WorkSlots, k.Map})
+	return enterInfo.call(v, []uint32{k.Lanes, k.KvHeads, k.Measured, k.Begins}, push, []vk.Range{k.Step, k.Table, k.Slots, k.PromptTable, k.WorkSlots, k.Map})
 }
 
 // Evict binds evict.comp.
@@ -616,7 +618,7 @@ func (k Nll) Call(v Variant) (Call, error) {
 
 // Observe binds observe.comp.
 //
-// Keeps the queries of the last WINDOW tokens of each sequence in a ring: that of position p lies at p mod WINDOW.
+// Keeps the queries of a prompt's last tokens in a ring: that at place p of the prompt lies at p mod window.
 // One invocation per vec4. Grid: x over a row's queries, y over rows. Twin: ref/observe.go
 type Observe struct {
 	Lanes uint32 // workgroup size
