@@ -3,12 +3,15 @@ package eval
 
 // Setting is one cache configuration under judgement, the same in every kind of result.
 type Setting struct {
-	Policy      string `json:"policy"`       // as given: "h2o:score=guide"
-	Budget      string `json:"budget"`       // as given: "20%"
-	BudgetSlots int    `json:"budget_slots"` // slots per KV head after eviction, the mean over layers where they differ
-	KVType      string `json:"kv_type"`      // element type of K and V
-	Positions   string `json:"positions"`    // original or cache
-	Chunk       int    `json:"chunk"`        // most rows between two evictions
+	Policy        string `json:"policy"`                   // as given: "h2o:score=guide"
+	Budget        string `json:"budget"`                   // as given: "20%"
+	BudgetSlots   int    `json:"budget_slots"`             // slots per KV head after eviction, the mean over layers where they differ
+	KVType        string `json:"kv_type"`                  // element type of K and V
+	Positions     string `json:"positions"`                // original or cache
+	Chunk         int    `json:"chunk"`                    // most rows between two evictions
+	PrefillPolicy string `json:"prefill_policy,omitempty"` // of prompts, as given or that of decoding
+	Prefill       string `json:"prefill,omitempty"`        // bounded or exact
+	LayerBudgets  string `json:"layer_budgets,omitempty"`  // of layers that differ, as given
 
 	RecentRatio float64 `json:"recent_ratio"` // share of the budget that is the protected recent window, as given; 0 for full
 	Sinks       int     `json:"sinks"`        // first tokens never evicted; 0 for full

@@ -102,7 +102,7 @@ func (s *Session) Likelihood(ctx context.Context, tokens []int32, progress func(
 		progress = func(int) {}
 	}
 	read := s.readChunks
-	if s.chunk == 1 {
+	if s.chunk == 1 && !s.cache.Plan.Staged {
 		read = s.readSteps
 	}
 	err := read(ctx, tokens[:steps], progress)

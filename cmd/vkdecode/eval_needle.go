@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vkdecode/eval"
+	"vkdecode/eval/report"
 )
 
 // needleFlags are the flags of eval needle beside those of every evaluation.
@@ -119,9 +120,9 @@ func (f *needleFlags) known(e *evaluation, blank eval.Recall) (eval.Recall, bool
 	return blank, false
 }
 
-// report prints the table, unless JSON was printed as it came, and completes the file of --csv.
+// report prints the table, unless JSON was printed as it came, and completes the files of --csv and --report.
 func (f *needleFlags) report(e *evaluation) error {
-	err := writeCSV(e, f.results)
+	err := errors.Join(writeCSV(e, f.results), e.writePage(report.Results{Recall: f.results}))
 	if len(f.results) == 0 || f.json {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"vkdecode/eval"
 	"vkdecode/eval/data"
+	"vkdecode/eval/report"
 )
 
 // qaFlags are the flags of eval qa beside those of every evaluation.
@@ -171,9 +172,9 @@ func known(e *evaluation, blank eval.Accuracy, questions int) (eval.Accuracy, bo
 	return blank, false
 }
 
-// report prints the table, unless JSON was printed as it came, and completes the file of --csv.
+// report prints the table, unless JSON was printed as it came, and completes the files of --csv and --report.
 func (f *qaFlags) report(e *evaluation) error {
-	err := writeCSV(e, f.results)
+	err := errors.Join(writeCSV(e, f.results), e.writePage(report.Results{Accuracy: f.results}))
 	if len(f.results) == 0 || f.json {
 		return err
 	}
