@@ -229,7 +229,7 @@ func (p *Plan) layers(g Geometry, prompt int) error {
 	}
 	for i := range p.Layers {
 		l := &p.Layers[i]
-		*l = LayerPlan{Budget: budgets[i], Recent: p.recent(p.Policy, budgets[i]), Prompt: p.recent(p.Prefill, budgets[i])}
+		*l = LayerPlan{Budget: budgets[i], Recent: p.recent(p.Policy, budgets[i]), Prompt: p.recentOfPrompt(budgets[i])}
 		for _, own := range p.Settings.Layers {
 			if own.First <= i && i <= own.Last && p.Evicts() {
 				if err := l.divide(own, p.Context); err != nil {
@@ -261,6 +261,14 @@ func (p *Plan) recent(policy *Policy, budget int) (n int) {
 		n = int(float64(budget) * p.RecentRatio)
 	}
 	return max(n, policy.Last)
+}
+
+// recentOfPrompt is the same while a prompt is processed: where its last queries judge the rest, they alone are protected.
+func (p *Plan) recentOfPrompt(budget int) int {
+	if p.Prefill.Observation.Window > 0 {
+		return p.Prefill.Last
+	}
+	return p.recent(p.Prefill, budget)
 }
 
 // divide gives the layer the two parts of its own budget.
