@@ -148,3 +148,12 @@ func (b Budget) Slots(context int) (int, error) {
 
 // MarshalText writes the budget as it was given.
 func (b Budget) MarshalText() ([]byte, error) { return []byte(b.text), nil }
+
+// UnmarshalText reads what MarshalText wrote; nothing is the zero Budget.
+func (b *Budget) UnmarshalText(text []byte) (err error) {
+	*b = Budget{}
+	if len(text) > 0 {
+		*b, err = ParseBudget(string(text))
+	}
+	return err
+}

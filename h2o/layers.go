@@ -8,8 +8,15 @@ import (
 
 // LayerBudget is the budget of the layers First to Last, in its two parts.
 type LayerBudget struct {
-	First, Last   int
-	Recent, Heavy Budget
+	First  int    `json:"first"`
+	Last   int    `json:"last"`
+	Recent Budget `json:"recent"`
+	Heavy  Budget `json:"heavy"`
+}
+
+// String returns it as ParseLayers reads it.
+func (b LayerBudget) String() string {
+	return fmt.Sprintf("%d-%d:%s+%s", b.First, b.Last, b.Recent, b.Heavy)
 }
 
 // ParseLayers reads budgets of layer ranges, "0-9:8%+12%,10:64+32": recent plus heavy, each a share of the context or slots.

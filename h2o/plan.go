@@ -32,21 +32,24 @@ const TableBytes = 8
 const MaxChunk = runtime.StepRows
 
 // Span is a range of positions [Begin, End).
-type Span struct{ Begin, End int }
+type Span struct {
+	Begin int `json:"begin"`
+	End   int `json:"end"`
+}
 
-// Settings are what a user chooses.
+// Settings are what a user chooses. In JSON they are what was given, so that a file can be opened with the same again.
 type Settings struct {
-	Policy      Spec
-	Prefill     Spec   // the policy of prompts; the zero Spec = Policy
-	Prompt      string // "bounded": a prompt is cut to the budget chunk by chunk; "exact": once, at its end; "auto" or "": the policy's own
-	Budget      Budget
-	RecentRatio float64       // share of the budget that is the protected recent window
-	Sinks       int           // first positions never evicted; -1 = the policy's own default
-	Pinned      []Span        // positions never evicted, at most two spans
-	Layers      []LayerBudget // budgets of layers that differ from Budget
-	Type        string        // of K and V, as ParseTypes reads it
-	Positions   string        // "original", "cache" (renumbered inside it), or "auto", the policy's own
-	Chunk       int           // most rows of a prompt between two evictions
+	Policy      Spec          `json:"policy"`
+	Prefill     Spec          `json:"prefill_policy"` // the policy of prompts; the zero Spec = Policy
+	Prompt      string        `json:"prefill"`        // "bounded": a prompt is cut to the budget chunk by chunk; "exact": once, at its end; "auto" or "": the policy's own
+	Budget      Budget        `json:"budget"`
+	RecentRatio float64       `json:"recent_ratio"`            // share of the budget that is the protected recent window
+	Sinks       int           `json:"sinks"`                   // first positions never evicted; -1 = the policy's own default
+	Pinned      []Span        `json:"pinned,omitempty"`        // positions never evicted, at most two spans
+	Layers      []LayerBudget `json:"layer_budgets,omitempty"` // budgets of layers that differ from Budget
+	Type        string        `json:"type"`                    // of K and V, as ParseTypes reads it
+	Positions   string        `json:"positions"`               // "original", "cache" (renumbered inside it), or "auto", the policy's own
+	Chunk       int           `json:"chunk"`                   // most rows of a prompt between two evictions
 }
 
 // Plan is what settings come to for a model and a context.

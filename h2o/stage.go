@@ -28,12 +28,13 @@ func (c *Cache) newStage(a *runtime.Arena, entries int) *stage {
 		table: a.Tensor("table.prompt", int64(entries)*headBytes),
 		list:  a.Tensor("table.list", int64(heads*(4+c.Plan.Work))*4),
 	}
-	// A chunk logs for all layers, an exact prompt for one layer at a time. Heads whose budgets move may lose all they have.
-	if s.logSize = c.Plan.Work; !c.Plan.Exact && c.Plan.Prefill.Share != PerHead {
-		s.logSize = c.Plan.Chunk
-	}
-	if s.logged = entries * s.logSize; c.Plan.Exact {
-		s.logged = heads * s.logSize
+	// A chunk logs for all layers, an exact prompt for one layer at a time. A chunk evicts as many tokens as it adds, those
+	// that decoding let grow, and where heads share a budget, all that a head loses to the others.
+	if s.logSize, s.logged = c.Plan.Work, heads*c.Plan.Work; !c.Plan.Exact {
+		if c.Plan.Prefill.Share != PerHead {
+			s.logSize = min(c.Plan.Work, c.Plan.Chunk+c.Plan.Added)
+		}
+		s.logged = entries * s.logSize
 	}
 	if window := c.Plan.Prefill.Window; window > 0 {
 		queries := 0

@@ -24,17 +24,17 @@ type Generation struct {
 	Sampler  runtime.Sampler // nil = greedy on the device
 	Observer Observer
 	Emit     func(token int32) error // called with each token as it is known
+	Continue bool                    // begin with Session.Pending, if there is one, not with a new token
 }
 
+// NoToken is no token's id.
+const NoToken = -1
+
 // Generate continues after the prompt: it samples a token, processes it, and so on. The last token emitted is not
-// processed. A token counts as emitted even when it is an end token.
-func (s *Session) Generate(ctx context.Context, g Generation) (StopReason, error) {
+// processed, it becomes Session.Pending. A token counts as emitted even when it is an end token.
+func (s *Session) Generate(ctx context.Context, g Generation) (reason StopReason, err error) {
 	if g.Tokens <= 0 {
 		return StopLength, nil
-	}
-	logits, err := s.Logits()
-	if err != nil {
-		return "", err
 	}
 	sampler := g.Sampler
 	if sampler == nil {
@@ -42,16 +42,30 @@ func (s *Session) Generate(ctx context.Context, g Generation) (StopReason, error
 			return "", err
 		}
 	}
+	if g.Continue && s.Pending != NoToken {
+		g.Tokens++ // the pending one counts as emitted, by whoever left it
+		return s.decodeFrom(ctx, g, s.Pending, sampler)
+	}
+	logits, err := s.Logits()
+	if err != nil {
+		return "", err
+	}
 	token, err := sampler.Next(logits, s.Tokens)
 	if err != nil {
 		return "", err
 	}
+	s.Pending = token
 	if err := g.Emit(token); err != nil {
 		return "", err
 	}
 	if slices.Contains(s.ends, token) {
 		return StopEnd, nil
 	}
+	return s.decodeFrom(ctx, g, token, sampler)
+}
+
+// decodeFrom processes a token and goes on from it. g.Tokens counts the token too.
+func (s *Session) decodeFrom(ctx context.Context, g Generation, token int32, sampler runtime.Sampler) (StopReason, error) {
 	if g.Sampler == nil && g.Observer.Step == nil {
 		return s.replay(ctx, g, token)
 	}
@@ -74,7 +88,7 @@ func (s *Session) stepwise(ctx context.Context, g Generation, token int32, sampl
 		if err := s.run(s.decode, s.head); err != nil {
 			return "", err
 		}
-		s.Tokens = append(s.Tokens, token)
+		s.Tokens, s.Pending = append(s.Tokens, token), NoToken
 		logits, err := s.Logits()
 		if err != nil {
 			return "", err
@@ -96,6 +110,7 @@ func (s *Session) stepwise(ctx context.Context, g Generation, token int32, sampl
 		if token, err = sampler.Next(logits, s.Tokens); err != nil {
 			return "", err
 		}
+		s.Pending = token
 		if err := g.Emit(token); err != nil {
 			return "", err
 		}
@@ -147,9 +162,11 @@ func (s *Session) replay(ctx context.Context, g Generation, token int32) (reason
 		}
 		queue = append(queue[:0], queue[1:]...)
 		s.Tokens = append(s.Tokens, token)
+		s.Pending = NoToken
 		if token, err = s.readToken(read); err != nil {
 			return "", err
 		}
+		s.Pending = token
 		read++
 		if failed == nil {
 			failed = g.Emit(token)

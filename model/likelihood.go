@@ -167,7 +167,7 @@ func (s *Session) readSteps(ctx context.Context, tokens []int32, progress func(i
 		if err := o.control.Write([]runtime.Row{{Token: tokens[0], Pos: int32(len(o.Tokens))}}, []int{0}, 0); err != nil {
 			return err
 		}
-		o.lastRow = 0
+		o.lastRow, o.Pending = 0, NoToken
 	}
 	var queue []*vk.Pending
 	defer func() { // the device must have stopped before anything it uses is read or freed

@@ -147,6 +147,7 @@ func (s *Session) Prompt(ctx context.Context, tokens []int32, o Observer, progre
 // process brings tokens through the layers. After each chunk, whose last activations are in s.x, it calls then, with what
 // was evicted if that is asked for.
 func (s *Session) process(ctx context.Context, tokens []int32, evictions bool, progress func(done int), then func([]runtime.Row, []h2o.Eviction) error) error {
+	s.Pending, s.longest = NoToken, max(s.longest, len(tokens))
 	chunks := s.chunks(tokens)
 	if s.prompt.exact != nil {
 		return s.processLayerwise(ctx, chunks, evictions, progress, then)

@@ -36,13 +36,15 @@ type SessionOptions struct {
 
 // Session is one sequence being decoded: its cache, its position and the recorded programs.
 type Session struct {
-	Tokens []int32 // processed so far
+	Tokens  []int32 // processed so far
+	Pending int32   // the token that Generate sampled last and did not process, NoToken = none: with it a next prompt begins
 
 	model  *Model
 	arena  *runtime.Arena
 	cache  *h2o.Cache
 	widths widths
 	chunk  int
+	opened SessionOptions
 
 	step, tokens, ring, endList, rope *runtime.Tensor
 	x, xn, qkv, attn, ffn, logits     *runtime.Tensor // (rows, widths) f32
@@ -53,6 +55,7 @@ type Session struct {
 	head, headAll, greedy             *runtime.Program // logits of one row, of outRows rows; argmax and advance
 	ends                              []int32          // tokens that end a generation
 	lastRow                           int              // of logits: the last token processed
+	longest                           int              // tokens of the longest prompt so far
 	likely                            *likelihood      // nil unless asked for
 }
 
@@ -66,7 +69,7 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 		return nil, err
 	}
 	e := m.engine
-	s := &Session{model: m, arena: &runtime.Arena{}, widths: m.arch.widths(), chunk: plan.Chunk}
+	s := &Session{model: m, arena: &runtime.Arena{}, widths: m.arch.widths(), chunk: plan.Chunk, opened: o}
 	if s.cache, err = h2o.NewCache(e, s.arena, m.Geometry(), plan, 1, s.chunk); err != nil {
 		return nil, err
 	}
@@ -225,7 +228,7 @@ func (s *Session) PrintGraph(w io.Writer) {
 
 // Reset empties the session: the next prompt starts at position 0.
 func (s *Session) Reset() error {
-	s.Tokens, s.prompt.broken = s.Tokens[:0], false
+	s.Tokens, s.Pending, s.longest, s.prompt.broken = s.Tokens[:0], NoToken, 0, false
 	return s.cache.Reset()
 }
 
@@ -265,7 +268,7 @@ func (s *Session) check(tokens []int32) error {
 		return err
 	}
 	if s.prompt.broken {
-		return errors.New("model: a prompt was interrupted inside a layer; reset the session")
+		return errBroken
 	}
 	if have := s.cache.Plan.Length; len(s.Tokens)+len(tokens) > have {
 		return fmt.Errorf("model: %d tokens are more than the %d the session was opened for", len(s.Tokens)+len(tokens), have)
