@@ -88,7 +88,7 @@ type LayerPlan struct {
 
 // NewPlan resolves settings for a run over length tokens, of which the first prompt arrive in chunks. A percentage is of
 // context tokens, 0 = length. A policy that evicts may run past the context, full may not. A budget in bytes is the largest
-// number of slots for which all that is allocated fits.
+// number of slots that it holds.
 func NewPlan(s Settings, g Geometry, context, length, prompt int) (*Plan, error) {
 	if context == 0 {
 		context = length
@@ -112,7 +112,7 @@ func NewPlan(s Settings, g Geometry, context, length, prompt int) (*Plan, error)
 	}
 	fits := sort.Search(max(context, length), func(n int) bool {
 		q, err := p.with(g, n+1, prompt)
-		return err == nil && q.Bytes > s.Budget.value
+		return err == nil && !s.Budget.holds(q, g)
 	})
 	if fits == 0 {
 		q, err := p.with(g, 1, prompt)

@@ -156,3 +156,19 @@ func TestTypesSayHowManyBytesTheyTake(t *testing.T) {
 		}
 	}
 }
+
+// A share of the bytes is of the context in f16, whatever the type: 20 % of them are 20 % of the slots in f16, and more in
+// smaller types.
+func TestPlanTakesAShareOfTheBytes(t *testing.T) {
+	for types, want := range map[string]int{"f16": 409, "f32": 204, "q8_0": 770, "q8_0/q4_0": 1008, "q4_0": 1456} {
+		s := settings(t, "h2o", "20%B")
+		s.Type = types
+		p, err := NewPlan(s, smol(), 0, 2048, 2048)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Budget != want {
+			t.Errorf("%s: %d slots, want %d", types, p.Budget, want)
+		}
+	}
+}
