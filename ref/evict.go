@@ -20,22 +20,7 @@ func (h *Head) Evict(pool *Pool, added, last int, settle bool) (victims []int, m
 	if excess <= h.Slack && !settle {
 		excess = 0
 	}
-	for i := range live {
-		if h.eligible(slots[i].Pos, last) {
-			victims = append(victims, i)
-		}
-	}
-	score := func(i int) float64 {
-		if h.Admit && slots[i].Pos > last-added-h.Recent {
-			return math.Inf(1)
-		}
-		return float64(slots[i].Score)
-	}
-	slices.SortFunc(victims, func(a, b int) int {
-		return cmp.Or(cmp.Compare(score(a), score(b)), cmp.Compare(slots[a].Pos, slots[b].Pos))
-	})
-	victims = victims[:excess]
-	slices.Sort(victims)
+	victims = h.lowest(slots[:live], excess, last, last+1-added)
 	h.Live, h.Evicted, h.Last = live-excess, h.Evicted+excess, excess
 	from := h.Live
 	for _, to := range victims {
@@ -48,6 +33,28 @@ func (h *Head) Evict(pool *Pool, added, last int, settle bool) (victims []int, m
 		}
 	}
 	return victims, moves
+}
+
+// lowest are the slots, in ascending order, of the n tokens that go when the last one has position last. Those that have
+// left the recent window since it ended at position from come last with Admit.
+func (h *Head) lowest(slots []Slot, n, last, from int) (victims []int) {
+	for i, s := range slots {
+		if h.eligible(s.Pos, last) {
+			victims = append(victims, i)
+		}
+	}
+	score := func(i int) float64 {
+		if h.Admit && slots[i].Pos >= from-h.Recent {
+			return math.Inf(1)
+		}
+		return float64(slots[i].Score)
+	}
+	slices.SortFunc(victims, func(a, b int) int {
+		return cmp.Or(cmp.Compare(score(a), score(b)), cmp.Compare(slots[a].Pos, slots[b].Pos))
+	})
+	victims = victims[:n]
+	slices.Sort(victims)
+	return victims
 }
 
 // eligible tells whether the token at a position may go.

@@ -71,13 +71,13 @@ void main() {
         sum[n] = 0;
     }
     [[dont_unroll]] for (uint s = 0; s < DEPTH; s++) {
-        uint slot = begin + s * lanes + lane, at = h.offset + min(slot, live - 1);
+        uint slot = begin + s * lanes + lane, held = min(slot, live - 1), at = h.offset + held;
         uint key_pos = LOAD2(Slots, at).x;
         vec2 scales[SCALES];
         if (SCALED) {
             [[unroll]] for (uint w = 0; w < SCALES; w++) scales[w] = unpackHalf2x16(LOAD(K, push.plane + (at * SCALES + w) / 4)[(at * SCALES + w) % 4]);
         }
-        uint place = ROPE_DIM == 0 ? 0 : push.ranks == 0xFFFFFFFFu ? slot : rank_of(push.ranks, h.offset, min(slot, live - 1), h.live);
+        uint place = ROPE_DIM == 0 ? 0 : push.ranks == 0xFFFFFFFFu ? held : rank_of(push.ranks, h.offset, held, h.live);
         float dots[QUERIES];
         [[unroll]] for (uint n = 0; n < QUERIES; n++) dots[n] = 0;
         [[unroll]] for (uint p = 0; p < PACKS; p++) {

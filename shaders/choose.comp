@@ -29,6 +29,10 @@ void main() {
     uint kv = gl_WorkGroupID.x, seq = gl_WorkGroupID.y, lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x;
     uint head = seq * KV_HEADS + kv, entry = push.head + head, map0 = head * (4 + push.capacity), log0 = (entry - push.log_head) * push.log_size;
     uvec4 s = step_seq(seq);
+    if (s.y == 0) { // not its prompt
+        if (lane == 0) map[map0] = 0;
+        return;
+    }
     h = load_head(entry);
     uint live = h.live, excess = live > h.budget ? live - h.budget : 0, keep = live - excess, to = pool_table[entry * HEAD_QUADS * 4];
     tokens_end = step_row(s.x + s.y - 1).z + 1;

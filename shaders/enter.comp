@@ -25,6 +25,10 @@ void main() {
     if (step_done()) return;
     uint kv = gl_WorkGroupID.x, seq = gl_WorkGroupID.y, lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x;
     uint entry = push.head + seq * KV_HEADS + kv, head = seq * KV_HEADS + kv, map0 = head * (4 + push.capacity), to = head * push.capacity;
+    if (step_seq(seq).y == 0) { // not its prompt
+        if (lane == 0) map[map0] = 0;
+        return;
+    }
     Head h = load_head(entry);
     uint rule = table[entry * HEAD_QUADS * 4 + 6];
     bool begins = BEGINS == 1 || step_row(step_seq(seq).x).w == 0;

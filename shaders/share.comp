@@ -23,7 +23,7 @@ layout(binding = 3) writeonly buffer PromptTable { uint prompt_table[]; }; // Ta
 layout(binding = 4) writeonly buffer PoolTable { uint pool_table[]; };     // offset, capacity and budget are written
 
 void main() {
-    if (step_done()) return;
+    if (step_done() || step_seq(gl_WorkGroupID.x).y == 0) return;
     uint seq = gl_WorkGroupID.x, entry = push.head + seq * KV_HEADS, lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x;
     uvec4 s = step_seq(seq);
     tokens_end = step_row(s.x + s.y - 1).z + 1;

@@ -1,8 +1,11 @@
 package tests
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
 
 	"vkdecode/h2o"
 	"vkdecode/ref"
@@ -19,7 +22,9 @@ type attendCase struct {
 	headTile, rowTile int // queries of a workgroup
 	dim, depth        int
 	seqs              []sequence
-	slice             int // rows
+	slice             int  // rows
+	ropeDim           int  // dimensions of K that are rotated where they are read; 0: they are already
+	ordered           bool // slots lie in order of position, and ranks are not read
 	rule              ref.Rule
 	forge             func(c *cacheRig)
 }
@@ -37,16 +42,16 @@ var rules = []ref.Rule{
 }
 
 func (c attendCase) String() string {
-	return fmt.Sprintf("%v, %d heads of group %d by %d, %d dimensions, %d slots deep, %v live and new, slices of %d rows by %d, %+v",
-		c.types, c.kvHeads, c.group, c.headTile, c.dim, c.depth, c.seqs, c.slice, c.rowTile, c.rule)
+	return fmt.Sprintf("%v, %d heads of group %d by %d, %d dimensions, %d slots deep, %v live and new, slices of %d rows by %d, %d dimensions rotated, ordered %t, %+v",
+		c.types, c.kvHeads, c.group, c.headTile, c.dim, c.depth, c.seqs, c.slice, c.rowTile, c.ropeDim, c.ordered, c.rule)
 }
 
 func attendCases(l launch) (all []opCase) {
 	for i, c := range []attendCase{
 		{kvHeads: 2, group: 1, headTile: 1, rowTile: 4, dim: 20, depth: 1}, {kvHeads: 1, group: 3, headTile: 2, rowTile: 2, dim: 20, depth: 2},
 		{kvHeads: 2, group: 4, headTile: 3, rowTile: 1, dim: 48, depth: 4}, {kvHeads: 1, group: 16, headTile: 5, rowTile: 1, dim: 20, depth: 1},
-		{kvHeads: 1, group: 2, headTile: 2, rowTile: 1, dim: 128, depth: 2}, {kvHeads: 1, group: 2, headTile: 1, rowTile: 2, dim: 64, depth: 1},
-		{kvHeads: 2, group: 3, headTile: 3, rowTile: 1, dim: 80, depth: 1}, {kvHeads: 1, group: 1, headTile: 1, rowTile: 4, dim: 32, depth: 2},
+		{kvHeads: 1, group: 2, headTile: 2, rowTile: 1, dim: 128, depth: 2, ropeDim: 128}, {kvHeads: 1, group: 2, headTile: 1, rowTile: 2, dim: 64, depth: 1, ropeDim: 36},
+		{kvHeads: 2, group: 3, headTile: 3, rowTile: 1, dim: 80, depth: 1, ropeDim: 20}, {kvHeads: 1, group: 1, headTile: 1, rowTile: 4, dim: 20, depth: 2, ropeDim: 20},
 	} {
 		if l.form == shaders.Shared && i%2 != l.lanes/64 { // the two sizes share the cases: barriers make pipelines slow to build
 			continue
@@ -58,14 +63,14 @@ func attendCases(l launch) (all []opCase) {
 			steps = append(steps, attendCase{seqs: []sequence{{live: 5, rows: 2}, {rows: 1}, {live: split}, {live: split - 1, rows: 2}}, slice: 2})
 		}
 		for n, s := range steps {
-			c.seqs, c.slice, c.rule = s.seqs, s.slice, rules[(i+3*n)%len(rules)]
+			c.seqs, c.slice, c.ordered, c.rule = s.seqs, s.slice, (i+n)%2 == 0, rules[(i+3*n)%len(rules)]
 			all = append(all, c)
 		}
 	}
 	for _, dim := range []int{32, 48, 64, 80, 128} {
 		for _, types := range mixed {
 			if l.form != shaders.Shared {
-				all = append(all, attendCase{types: types, kvHeads: 2, group: 2, headTile: 2, rowTile: 1, dim: dim, depth: 1, seqs: []sequence{{live: 2*l.lanes + 3, rows: 2}}, slice: 2})
+				all = append(all, attendCase{types: types, kvHeads: 2, group: 2, headTile: 2, rowTile: 1, dim: dim, depth: 1, ropeDim: dim % 64, seqs: []sequence{{live: 2*l.lanes + 3, rows: 2}}, slice: 2})
 			}
 		}
 	}
@@ -76,7 +81,10 @@ func attendCases(l launch) (all []opCase) {
 type attendSlice struct{ e, peaks, o, shares *tensor }
 
 // attendSizes are the strides that the kernels of a case share.
-type attendSizes struct{ pad, heads, split, splits, stride, yStride int }
+type attendSizes struct {
+	pad, heads, split, splits, stride, yStride int
+	turns                                      [][2]float32 // of places
+}
 
 func (c attendCase) sizes(l launch) (s attendSizes) {
 	live := 0
@@ -104,16 +112,23 @@ func (c attendCase) run(b *bench, l launch) error {
 		if c.rule.Layer {
 			copy(slots, first)
 		}
+		if c.ordered {
+			slices.SortFunc(slots, func(a, b ref.Slot) int { return cmp.Compare(a.Pos, b.Pos) })
+		}
 	})
 	defer r.free()
+	s.turns = randomTurns(rnd, s.stride, max(2, c.ropeDim))
 	q := randomFloats(rnd, len(r.rows)*s.heads*s.pad)
 	for i := range q {
 		q[i] *= 0.3
 	}
-	qs, y := in(r.rig, "q", q), r.out("y", (len(r.rows)+1)*s.yStride)
-	var slices []attendSlice
+	qs, rope, y := in(r.rig, "q", q), in(r.rig, "rope", s.turns), r.out("y", (len(r.rows)+1)*s.yStride)
+	var scratch []attendSlice
 	for row := 0; row < len(r.rows); row += c.slice {
-		slices = append(slices, c.add(r, s, row, qs, y))
+		t := c.scratch(r, s)
+		c.addLogits(r, s, t, row, qs, rope)
+		c.add(r, s, t, row, y)
+		scratch = append(scratch, t)
 	}
 	if err := r.rig.run(); err != nil {
 		return err
@@ -121,40 +136,50 @@ func (c attendCase) run(b *bench, l launch) error {
 	if c.forge != nil {
 		c.forge(r)
 	}
-	return c.compare(r, s, slices, q, y)
+	return c.compare(r, s, scratch, q, y)
 }
 
-// add appends the kernels for a slice of rows.
-func (c attendCase) add(r *cacheRig, s attendSizes, row int, q, y *tensor) attendSlice {
+// scratch is that of a slice.
+func (c attendCase) scratch(r *cacheRig, s attendSizes) attendSlice {
 	n := c.slice * s.heads
-	t := attendSlice{r.out("e", n*s.stride), r.out("peaks", n*s.splits*2), r.out("o", n*s.splits*s.pad), r.out("shares", n*s.splits)}
+	return attendSlice{r.out("e", n*s.stride), r.out("peaks", n*s.splits*2), r.out("o", n*s.splits*s.pad), r.out("shares", n*s.splits)}
+}
+
+// addLogits appends the kernel that begins attention.
+func (c attendCase) addLogits(r *cacheRig, s attendSizes, t attendSlice, row int, q, rope *tensor) {
+	ranks := r.ranksAt
+	if c.ordered {
+		ranks = math.MaxUint32
+	}
+	r.add(shaders.AttendLogits{Lanes: uint32(r.lanes), Depth: uint32(c.depth), KvHeads: uint32(c.kvHeads), Group: uint32(c.group), HeadTile: uint32(c.headTile), RowTile: uint32(c.rowTile), HeadPad: uint32(s.pad), RopeDim: uint32(c.ropeDim),
+		Head: others, Row: uint32(row), Rows: uint32(c.slice), Stride: uint32(s.stride), Splits: uint32(s.splits), Plane: r.kPlane, Ranks: ranks,
+		Step: r.step.Range, Table: r.table.Range, K: r.k.Range, Slots: r.slots.Range, Q: q.Range, Rope: rope.Range, E: t.e.Range, Peaks: t.peaks.Range},
+		"", c.types.K, s.splits, c.kvHeads*ceil(c.group, c.headTile), ceil(c.slice, c.rowTile))
+}
+
+// add appends the kernels that follow.
+func (c attendCase) add(r *cacheRig, s attendSizes, t attendSlice, row int, y *tensor) {
 	lanes, kv, group, headTile, rowTile := uint32(r.lanes), uint32(c.kvHeads), uint32(c.group), uint32(c.headTile), uint32(c.rowTile)
 	at, rows, stride, splits := uint32(row), uint32(c.slice), uint32(s.stride), uint32(s.splits)
 	wide := 1
 	for shares := s.pad / min(8, 4*wordValues(c.types.V)); wide < shares && wide < r.lanes; wide *= 2 {
 	}
-	heads := c.kvHeads * ceil(c.group, c.headTile)
-	r.add(shaders.AttendLogits{Lanes: lanes, Depth: uint32(c.depth), KvHeads: kv, Group: group, HeadTile: headTile, RowTile: rowTile, HeadPad: uint32(s.pad),
-		Head: others, Row: at, Rows: rows, Stride: stride, Splits: splits, Plane: r.kPlane,
-		Step: r.step.Range, Table: r.table.Range, K: r.k.Range, Slots: r.slots.Range, Q: q.Range, E: t.e.Range, Peaks: t.peaks.Range},
-		"", c.types.K, s.splits, heads, ceil(c.slice, c.rowTile))
 	r.add(shaders.AttendValues{Lanes: lanes, Split: uint32(s.split), KvHeads: kv, Group: group, HeadTile: headTile, RowTile: rowTile, HeadPad: uint32(s.pad), Wide: uint32(wide),
 		Head: others, Row: at, Rows: rows, Stride: stride, Splits: splits, Plane: r.vPlane,
-		Step: r.step.Range, Table: r.table.Range, V: r.v.Range, E: t.e.Range, O: t.o.Range}, "", c.types.V, s.splits, heads, ceil(c.slice, c.rowTile))
-	r.add(shaders.AttendMerge{Lanes: lanes, Split: uint32(s.split), KvHeads: kv, Group: group, HeadDim: uint32(c.dim), HeadPad: uint32(s.pad),
+		Step: r.step.Range, Table: r.table.Range, V: r.v.Range, E: t.e.Range, O: t.o.Range}, "", c.types.V, s.splits, c.kvHeads*ceil(c.group, c.headTile), ceil(c.slice, c.rowTile))
+	r.add(shaders.AttendMerge{Lanes: lanes, Split: uint32(s.split), KvHeads: kv, Group: group, HeadDim: uint32(c.dim), HeadPad: uint32(s.pad), Values: 1,
 		Head: others, Row: at, Rows: rows, Splits: splits, YStride: uint32(s.yStride),
 		Step: r.step.Range, Table: r.table.Range, Peaks: t.peaks.Range, O: t.o.Range, Y: y.Range, Shares: t.shares.Range}, "", "", s.heads, c.slice+1, 1)
 	r.add(shaders.Score{Lanes: lanes, Split: uint32(s.split), KvHeads: kv, Group: group, Head: others, Layer: uint32(c.layer()), Row: at, Rows: rows, Stride: stride, Splits: splits,
 		Step: r.step.Range, Table: r.table.Range, E: t.e.Range, Shares: t.shares.Range, Slots: r.slots.Range, SlotsOut: r.slots.Range}, "", "", s.splits, c.kvHeads, len(c.seqs))
-	return t
 }
 
 // compare compares everything that the kernels wrote.
-func (c attendCase) compare(r *cacheRig, s attendSizes, slices []attendSlice, q []float32, y *tensor) error {
+func (c attendCase) compare(r *cacheRig, s attendSizes, scratch []attendSlice, q []float32, y *tensor) error {
 	n := c.slice * s.heads
 	wantY := values((len(r.rows) + 1) * s.yStride)
 	given := make([][]ref.ScoreQuery, len(c.seqs)) // by row, to the slots of each query head's group
-	for i, t := range slices {
+	for i, t := range scratch {
 		e, peaks, o, shares := values(n*s.stride), values(n*s.splits*2), values(n*s.splits*s.pad), values(n*s.splits)
 		for row := i * c.slice; row < min((i+1)*c.slice, len(r.rows)); row++ {
 			seq := r.rows[row].Seq
@@ -163,7 +188,7 @@ func (c attendCase) compare(r *cacheRig, s attendSizes, slices []attendSlice, q 
 			for head := range s.heads {
 				h := r.head(seq, head/c.group)
 				query := q[(row*s.heads+head)*s.pad:][:s.pad]
-				a := r.twin.Attend(*h, h.Live+added, query, r.rows[row].Pos, s.split)
+				a := c.turned(r, s, *h, h.Live+added).Attend(*h, h.Live+added, query, r.rows[row].Pos, s.split)
 				at := (row-i*c.slice)*s.heads + head
 				clear(e[at*s.stride:][:len(a.Peak)*s.split]) // a split is written whole
 				copy(e[at*s.stride:], a.E)
@@ -190,6 +215,14 @@ func (c attendCase) compare(r *cacheRig, s attendSizes, slices []attendSlice, q 
 		return err
 	}
 	return c.compareScores(r, given)
+}
+
+// turned is the twin whose keys of a head are rotated to their ranks, where that is left to attention.
+func (c attendCase) turned(r *cacheRig, s attendSizes, h ref.Head, live int) *ref.Pool {
+	if c.ropeDim == 0 {
+		return r.twin
+	}
+	return r.twin.Turned(h, r.twin.Ranks(h, live), s.turns, c.ropeDim)
 }
 
 // compareScores compares the live slots' scores; positions and all other slots are as they were.

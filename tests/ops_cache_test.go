@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"vkdecode/h2o"
 	"vkdecode/ref"
@@ -20,9 +21,11 @@ type cacheRig struct {
 	heads   []ref.Head // (sequences, kvHeads)
 	kvHeads int
 	rows    []ref.Row
+	ranks   []uint32 // of all slots, blank where they are not known
 
 	table, k, v, slots *tensor
 	kPlane, vPlane     uint32 // uvec4 of k and v at which scales begin
+	ranksAt            uint32 // element of slots at which ranks begin
 }
 
 // others is the number of entries before the layer's in the table; they are another layer's.
@@ -69,6 +72,7 @@ func (b *bench) newCache(l launch, rnd *rand.Rand, types h2o.Types, pad, kvHeads
 			c.rows = append(c.rows, ref.Row{Token: 1, Seq: seq, Pos: end + i})
 		}
 	}
+	c.rank()
 	c.rig = b.rig(l, rows)
 	c.table = in(c.rig, "table", c.tableWords())
 	c.slots = in(c.rig, "slots", c.slotWords())
@@ -99,11 +103,23 @@ func ruleWord(r ref.Rule) int {
 	return w
 }
 
+// slotWords are position and score of all slots, then their ranks.
 func (c *cacheRig) slotWords() (words []uint32) {
 	for _, s := range c.twin.Slots {
 		words = append(words, uint32(s.Pos), math.Float32bits(s.Score))
 	}
-	return words
+	return append(words, c.ranks...)
+}
+
+// rank gives live slots their ranks, two to an element.
+func (c *cacheRig) rank() {
+	n := len(c.twin.Slots)
+	c.ranksAt, c.ranks = uint32(n), slices.Repeat([]uint32{blank}, (n+1)/2*2)
+	for _, h := range c.heads {
+		for slot, rank := range c.twin.Ranks(h, h.Live) {
+			c.ranks[h.Offset+slot] = uint32(rank)
+		}
+	}
 }
 
 // head is the entry of a sequence's KV head.
@@ -117,6 +133,18 @@ func (c *cacheRig) added(seq int) (n, last int) {
 		}
 	}
 	return n, last
+}
+
+// capacity is the number of slots of a head.
+func (c *cacheRig) capacity() int { return len(c.twin.Slots) / len(c.heads) }
+
+// rerank expects a head's live slots to have their ranks; those behind, up to number before, may have any.
+func (c *cacheRig) rerank(h ref.Head, before int) {
+	got := c.words(c.slots)[2*len(c.twin.Slots):]
+	copy(c.ranks[h.Offset:][:before], got[h.Offset:])
+	for slot, rank := range c.twin.Ranks(h, h.Live) {
+		c.ranks[h.Offset+slot] = uint32(rank)
+	}
 }
 
 // compareCache compares K, V and the slots with the twin's.
@@ -137,26 +165,27 @@ type ropeCacheCase struct {
 	group, kvHeads int
 	dim, ropeDim   int
 	halves         bool
+	renumber       bool
 	huge           float32 // if not 0: a value of v
 	forge          func(rope *ref.RopeCache)
 }
 
 func (c ropeCacheCase) String() string {
-	return fmt.Sprintf("%v, %d heads of group %d, %d of %d dimensions rotated, halves %t", c.types, c.kvHeads, c.group, c.ropeDim, c.dim, c.halves)
+	return fmt.Sprintf("%v, %d heads of group %d, %d of %d dimensions rotated, halves %t, renumbered %t", c.types, c.kvHeads, c.group, c.ropeDim, c.dim, c.halves, c.renumber)
 }
 
 func ropeCacheCases(l launch) (all []opCase) {
 	for i, c := range []ropeCacheCase{
-		{group: 1, kvHeads: 3, dim: 20, ropeDim: 20, halves: true}, {group: 3, kvHeads: 1, dim: 32, ropeDim: 32},
+		{group: 1, kvHeads: 3, dim: 20, ropeDim: 20, halves: true, renumber: true}, {group: 3, kvHeads: 1, dim: 32, ropeDim: 32},
 		{group: 4, kvHeads: 2, dim: 48, ropeDim: 24, halves: true}, {group: 16, kvHeads: 1, dim: 64, ropeDim: 64, huge: 1e6},
-		{group: 2, kvHeads: 2, dim: 80, ropeDim: 20}, {group: 1, kvHeads: 2, dim: 128, ropeDim: 128, halves: true},
+		{group: 2, kvHeads: 2, dim: 80, ropeDim: 20, renumber: true}, {group: 1, kvHeads: 2, dim: 128, ropeDim: 128, halves: true},
 	} {
 		c.types = typesOf(i, l.lanes/32)
 		all = append(all, c)
 	}
-	for _, dim := range []int{32, 48, 64, 80, 128} {
+	for i, dim := range []int{32, 48, 64, 80, 128} {
 		for _, types := range mixed {
-			all = append(all, ropeCacheCase{types: types, group: 2, kvHeads: 2, dim: dim, ropeDim: dim})
+			all = append(all, ropeCacheCase{types: types, group: 2, kvHeads: 2, dim: dim, ropeDim: dim, halves: i%2 == 1, renumber: i > 2})
 		}
 	}
 	return all
@@ -177,17 +206,14 @@ func (c ropeCacheCase) run(b *bench, l launch) error {
 	for i := range r.rows {
 		copy(strided[i*xStride:], x[i*heads*c.dim:(i+1)*heads*c.dim])
 	}
-	rope := &ref.RopeCache{QHeads: qHeads, KVHeads: c.kvHeads, Dim: c.dim, Pad: pad, RopeDim: c.ropeDim, Halves: c.halves, Scale: float64(float32(0.3))}
-	for range 16 * c.ropeDim / 2 { // positions
-		sin, cos := math.Sincos(2 * math.Pi * rnd.Float64())
-		rope.Turns = append(rope.Turns, [2]float32{float32(cos), float32(sin)})
-	}
+	rope := &ref.RopeCache{QHeads: qHeads, KVHeads: c.kvHeads, Dim: c.dim, Pad: pad, RopeDim: c.ropeDim, Halves: c.halves, Renumber: c.renumber, Scale: float64(float32(0.3))}
+	rope.Turns = randomTurns(rnd, 16, c.ropeDim)
 	q := r.out("q", (len(r.rows)+1)*qHeads*pad)
 	xs, turns := in(r.rig, "x", strided), in(r.rig, "rope", rope.Turns)
 	enter := func(cache string, begin, count int) {
 		units := map[string]int{"f32": pad / 4, "f16": pad / 8, "q8_0": ceil(pad, 64), "q4_0": ceil(pad, 64)}[cache]
 		r.add(shaders.RopeCache{Lanes: uint32(l.lanes), QHeads: uint32(qHeads), KvHeads: uint32(c.kvHeads), HeadDim: uint32(c.dim), HeadPad: uint32(pad), RopeDim: uint32(c.ropeDim),
-			Halves: word(c.halves), Head: others, XStride: uint32(xStride), Scale: 0.3, Begin: uint32(begin), Count: uint32(count), KPlane: r.kPlane, VPlane: r.vPlane,
+			Halves: word(c.halves), Renumber: word(c.renumber), Head: others, XStride: uint32(xStride), Scale: 0.3, Begin: uint32(begin), Count: uint32(count), KPlane: r.kPlane, VPlane: r.vPlane,
 			Step: r.step.Range, Table: r.table.Range, X: xs.Range, Rope: turns.Range, Q: q.Range, K: r.k.Range, V: r.v.Range, Slots: r.slots.Range},
 			"", cache, ceil(count*units, l.lanes)+1, len(r.rows)+1, 1)
 	}
@@ -209,4 +235,13 @@ func (c ropeCacheCase) run(b *bench, l launch) error {
 		return err
 	}
 	return r.compareCache(roundingError(c.types.K), roundingError(c.types.V))
+}
+
+// randomTurns are cos and sin of each of so many positions, (positions, ropeDim/2).
+func randomTurns(rnd *rand.Rand, positions, ropeDim int) (turns [][2]float32) {
+	for range positions * ropeDim / 2 {
+		sin, cos := math.Sincos(2 * math.Pi * rnd.Float64())
+		turns = append(turns, [2]float32{float32(cos), float32(sin)})
+	}
+	return turns
 }

@@ -10,7 +10,7 @@ import (
 	"vkdecode/shaders"
 )
 
-// evictCase evicts from the cache and compacts it.
+// evictCase evicts from the cache, ranks what is left, and compacts it.
 type evictCase struct {
 	types   h2o.Types
 	dim     int
@@ -22,12 +22,13 @@ type evictCase struct {
 	scores  scoring
 	protect bool // recent, sinks and pinned spans
 	wait    bool // every other sequence has slack
+	ranked  bool // slots have ranks
 	set     func(h *ref.Head, seq int, slots []ref.Slot)
 	forge   func(c *cacheRig)
 }
 
 func (c evictCase) String() string {
-	return fmt.Sprintf("%v of %d, %d heads, %v live and new, up to %d of %d go, protected %t, waiting %t, seed %d", c.types, c.dim, c.kvHeads, c.seqs, c.excess, c.most, c.protect, c.wait, c.seed)
+	return fmt.Sprintf("%v of %d, %d heads, %v live and new, up to %d of %d go, protected %t, waiting %t, ranked %t, seed %d", c.types, c.dim, c.kvHeads, c.seqs, c.excess, c.most, c.protect, c.wait, c.ranked, c.seed)
 }
 
 // scoring draws a score.
@@ -47,7 +48,7 @@ func evictCases(launch) (all []opCase) {
 			{most: 300, seqs: []sequence{{live: 100, rows: 2}, {live: 300, rows: 20}}, excess: []int{70, 2}},
 		} {
 			c.types, c.dim = typesOf(4*seed+i, seed), []int{24, 80}[seed%2]
-			c.kvHeads, c.seed, c.scores, c.protect, c.wait = 2, uint64(seed), scores, protect, seed == 4
+			c.kvHeads, c.seed, c.scores, c.protect, c.wait, c.ranked = 2, uint64(seed), scores, protect, seed == 4, (seed+i)%2 == 0
 			all = append(all, c)
 		}
 	}
@@ -90,9 +91,15 @@ func (c evictCase) run(b *bench, l launch) error {
 	moves, log := r.out("moves", len(r.heads)*c.most*2), r.out("log", (others+len(r.heads))*c.most*2)
 	r.add(shaders.Evict{Lanes: uint32(l.lanes), KvHeads: uint32(c.kvHeads), Added: uint32(c.most), Head: others,
 		Step: r.step.Range, Table: r.table.Range, Slots: r.slots.Range, TableOut: r.table.Range, Moves: moves.Range, Log: log.Range}, "", "", c.kvHeads, len(c.seqs), 1)
+	if c.ranked {
+		const depth = 3 // slots per lane
+		r.add(shaders.Rank{Lanes: uint32(l.lanes), KvHeads: uint32(c.kvHeads), Added: uint32(c.most), Depth: depth, Head: others, Ranks: r.ranksAt,
+			Step: r.step.Range, Table: r.table.Range, Slots: r.slots.Range, Log: log.Range, SlotsOut: r.slots.Range},
+			"", "", ceil(r.capacity(), depth*l.lanes), c.kvHeads, len(c.seqs))
+	}
 	k, v := layoutOf(c.types.K, 0, pad), layoutOf(c.types.V, 0, pad)
 	r.add(shaders.Compact{Lanes: uint32(l.lanes), KvHeads: uint32(c.kvHeads), Added: uint32(c.most), KQuads: uint32(k.quads), VQuads: uint32(v.quads),
-		KScales: uint32(k.scales), VScales: uint32(v.scales), Head: others, KPlane: r.kPlane, VPlane: r.vPlane,
+		KScales: uint32(k.scales), VScales: uint32(v.scales), Ranked: word(c.ranked), Head: others, KPlane: r.kPlane, VPlane: r.vPlane, Ranks: r.ranksAt,
 		Step: r.step.Range, Table: r.table.Range, Moves: moves.Range, K: r.k.Range, V: r.v.Range, Slots: r.slots.Range}, "", "", c.kvHeads, len(c.seqs), 1)
 	if err := r.rig.run(); err != nil {
 		return err
@@ -133,6 +140,9 @@ func (c evictCase) compare(r *cacheRig, moves, log *tensor) error {
 			wantLog[at], wantLog[at+1] = uint32(before[v].Pos), math.Float32bits(before[v].Score)
 		}
 		r.twin.Compact(*h, twinMoves)
+		if c.ranked {
+			r.rerank(*h, h.Live+len(victims))
+		}
 	}
 	if err := compareWords("log", r.words(log), wantLog); err != nil {
 		return err

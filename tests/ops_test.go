@@ -19,7 +19,14 @@ var ops = []struct {
 	{"rms_norm", rmsNormCases},
 	{"rope_cache", ropeCacheCases},
 	{"attend", attendCases}, // attend_logits, attend_values, attend_merge, score
-	{"evict", evictCases},   // evict, compact
+	{"evict", evictCases},   // evict, rank, compact
+	{"enter", enterCases},   // enter, gather
+	{"observe", observeCases},
+	{"window", windowCases}, // attend_logits, attend_merge, window
+	{"pool", poolCases},
+	{"share", shareCases},
+	{"choose", chooseCases},
+	{"carry", carryCases},
 	{"argmax", argmaxCases},
 	{"advance", advanceCases},
 	{"nll", nllCases},
