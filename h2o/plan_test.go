@@ -84,6 +84,20 @@ func TestPlanRecentWindowGivesWayToWhatIsPinned(t *testing.T) {
 	}
 }
 
+func TestPlanProtectsOnlyTheObservationWindowOfAPrompt(t *testing.T) {
+	for policy, want := range map[string]int{"snapkv:window=16": 16, "pyramidkv:window=16": 16, "adakv": 32, "h2o": 50} {
+		p, err := NewPlan(settings(t, policy, "100"), smol(), 0, 1000, 900)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, l := range p.Layers {
+			if decode := l.Budget / 2; l.Prompt != want || l.Recent != max(decode, p.Policy.Last) {
+				t.Errorf("%s, layer %d: %d positions protected in prompts and %d in decode, want %d and %d", policy, i, l.Prompt, l.Recent, want, max(decode, p.Policy.Last))
+			}
+		}
+	}
+}
+
 func TestPlanRefusesWhatCannotBe(t *testing.T) {
 	for want, change := range map[string]func(*Settings){
 		"unknown policy":         func(s *Settings) { s.Policy.Name = "h20" },

@@ -19,8 +19,8 @@ Where kvpress differs from our policies:
     nearest, and falls back to uniform budgets, rounded too, when the top layer would have less than W. There is no uniform
     case for short prompts.
   - Ada-KV: alpha is a safeguard: each head keeps its int(alpha n) best of all tokens, the window among them, and the heads
-    compete for the rest. Ours, as the paper's: (1 - alpha) c_i + alpha base of the tokens beyond the window. Both are the same
-    at alpha = 0, and kvpress's alpha does nothing while alpha n <= W. The keys of dropped tokens stay in memory, masked.
+    compete for the rest. Ours gives (1 - alpha) c_i + alpha base beyond the window. Both are the same at alpha = 0,
+    and kvpress's alpha does nothing while alpha n <= W. The keys of dropped tokens stay in memory, masked.
   - Softmax in float32, and equal scores in no certain order.
 
 kvpress 0.5.5 asks for transformers below 5.3: in later ones the cache is handed to a layer under another name, and the
