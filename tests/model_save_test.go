@@ -147,3 +147,80 @@ func payload(file []byte) []byte {
 	header := int(binary.LittleEndian.Uint32(file[12:]))
 	return file[preamble+header : len(file)-sum]
 }
+
+// What a session was opened for may differ from what it is restored into: its length, and with it what is allocated and how
+// many rows a chunk has, as long as that has made no difference yet.
+func TestSessionsMayBeRestoredIntoLongerOnes(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		m, ids := builtinOn(t, d), passageIDs(t)
+		for _, settings := range []h2o.Settings{fullKV(64), typed(kv("h2o", "48", 0.5, 64), "q8_0"), kv("h2o", "12", 0.5, 64), kv("streaming", "24", 0, 64)} {
+			for _, tokens := range []int{1, 2, 3, 33} {
+				c := conversation{ids[:tokens], ids[100:150], 8}
+				short, err := m.NewSession(model.SessionOptions{KV: settings, Length: tokens + c.tokens - 1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer short.Close()
+				c.begin(t, short)
+				whole, other := openSession(t, m, settings, 300), openSession(t, m, settings, 300)
+				c.begin(t, whole)
+				restore(t, other, saved(t, short))
+				if got, want := c.end(t, other), c.end(t, whole); got.difference(want) != "" {
+					t.Errorf("%v, a prompt of %d tokens: restored into a longer session, differs from it in %s", settings.Policy, tokens, got.difference(want))
+				}
+			}
+		}
+	})
+}
+
+// A state is refused where it would not be what the session itself would have come to: with what differs, both values.
+func TestRestoreNamesTheSettingThatDiffers(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		m, ids := builtinOn(t, d), passageIDs(t)[:70]
+		settings := kv("h2o", "24", 0.5, 16)
+		s := openSession(t, m, settings, 100)
+		decode(t, s, ids, 10, false)
+		file := saved(t, s)
+		change := func(f func(s *h2o.Settings)) h2o.Settings {
+			changed := settings
+			f(&changed)
+			return changed
+		}
+		for want, other := range map[string]h2o.Settings{
+			"policy: h2o in the file, window here":                                                                   change(func(s *h2o.Settings) { s.Policy = kv("window", "1", 0, 1).Policy }),
+			"policy: h2o in the file, h2o:score=max here":                                                            change(func(s *h2o.Settings) { s.Policy = kv("h2o:score=max", "1", 0, 1).Policy }),
+			"policy of prompts: that of decoding in the file, window here":                                           prefill(settings, "window", ""),
+			"prefill: bounded, in the layers' pools in the file, exact, in a pool of its own here":                   prefill(settings, "", "exact"),
+			"budget: 24 slots per KV head in the file, 25 slots per KV head here":                                    change(func(s *h2o.Settings) { s.Budget = kv("h2o", "25", 0, 1).Budget }),
+			"layer budgets: none in the file, 1-2:3+10 here; budget: 24 slots per KV head in the file, [24 13 13] s": change(func(s *h2o.Settings) { s.Layers, _ = h2o.ParseLayers("1-2:3+10") }),
+			"recent ratio: 0.5 in the file, 0.25 here":                                                               change(func(s *h2o.Settings) { s.RecentRatio = 0.25 }),
+			"sinks: 0 in the file, 2 here":                                                                           sinks(settings, 2),
+			"pinned positions: none in the file, 3 to 8 here":                                                        pinned(settings, h2o.Span{Begin: 3, End: 9}),
+			"KV type: f32/f32 in the file, f16/q8_0 here":                                                            typed(settings, "f16/q8_0"),
+			"positions: original in the file, cache here":                                                            renumbered(settings),
+			"chunk: 16 tokens in the file, 15 here, and a prompt of 70 tokens was cut":                               change(func(s *h2o.Settings) { s.Chunk = 15 }),
+			"the file, 2 here; pinned positions: none in the file, 3 to 8 here":                                      sinks(pinned(settings, h2o.Span{Begin: 3, End: 9}), 2), // all that differ
+		} {
+			o := openSession(t, m, other, 100)
+			wantError(t, o.Restore(bytes.NewReader(file)), "model: saved session: ", want)
+			if len(o.Tokens) != 0 {
+				t.Errorf("%s: %d tokens after a refusal", want, len(o.Tokens))
+			}
+		}
+		wantError(t, openSession(t, m, settings, 78).Restore(bytes.NewReader(file)), "79 tokens, and the session is for 78")
+		ending := endingModel(t, d, 5)
+		wantError(t, openSession(t, ending, settings, 100).Restore(bytes.NewReader(file)), "model: ", m.Fingerprint+" in the file", ending.Fingerprint+" here")
+		restore(t, openSession(t, m, settings, 79), file)
+	})
+}
+
+// An observed prompt that fitted its budget was not observed: a longer session would have other scores.
+func TestRestoreRefusesAPromptThatWasNotStaged(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		m, ids := builtinOn(t, d), passageIDs(t)[:40]
+		s := openSession(t, m, kv("snapkv", "48", 0.5, 16), 48)
+		decode(t, s, ids, 5, false)
+		err := openSession(t, m, kv("snapkv", "48", 0.5, 16), 100).Restore(bytes.NewReader(saved(t, s)))
+		wantError(t, err, "prefill: bounded, in the layers' pools in the file, exact, in a pool of its own here")
+	})
+}
