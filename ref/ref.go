@@ -4,7 +4,10 @@
 package ref
 
 // Row is one token of one sequence. Rows of a sequence lie together in a step, by ascending position.
-type Row struct{ Token, Seq, Pos int }
+type Row struct {
+	Token, Seq, Pos int
+	Place           int // in the prompt
+}
 
 // rowsOf are the first row of a sequence in a step and their number.
 func rowsOf(rows []Row, seq int) (first, count int) {
