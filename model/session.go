@@ -185,15 +185,24 @@ func (s *Session) body(name string, rows int, attend attention) *runtime.Program
 	return p
 }
 
-// rmsNorm records y = norm(x) * w for the rows of the step, or for those whose logits are wanted.
-func (s *Session) rmsNorm(p *runtime.Program, x, y *runtime.Tensor, w *vector, rows int, wanted bool) {
+// normed begins a product of norm(x) * w, for the rows of the step or for those whose logits are wanted. One row is
+// normed by the product itself: every workgroup sums its squares again, which costs less than a dispatch does. Of several
+// rows the norms are recorded here.
+func (s *Session) normed(p *runtime.Program, w *vector, rows int, wanted bool) product {
+	u := product{x: s.x.Range, xStride: s.widths.x, rows: rows, outs: wanted}
+	if rows == 1 {
+		u.norm, u.width, u.eps = w, s.model.Width, s.model.Eps
+		return u
+	}
 	e := s.model.engine
 	k := shaders.RmsNorm{Lanes: uint32(e.Tuning.Lanes), Width: uint32(s.model.Width), Quads: uint32(s.widths.x / 4), Eps: s.model.Eps,
-		Step: s.step.Range, X: x.Range, W: w.tensor.Range, Y: y.Range}
+		Step: s.step.Range, X: s.x.Range, W: w.tensor.Range, Y: s.xn.Range}
 	if wanted {
 		k.Gather = 1
 	}
 	p.Dispatch(k, e.Variant("", ""), 1, rows, 1)
+	u.x = s.xn.Range
+	return u
 }
 
 // Plan is what the cache's settings came to.

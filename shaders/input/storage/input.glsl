@@ -10,3 +10,6 @@
 #define LOAD(Name, i) in##Name.data[i]
 #define LOAD1(Name, i) in##Name.data[i]
 #define LOAD2(Name, i) in##Name.data[i]
+
+// A load of what all lanes need costs no more than handing it on.
+const bool SPREAD = false;

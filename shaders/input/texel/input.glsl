@@ -9,3 +9,6 @@
 #define LOAD(Name, i) texelFetch(Name, int(i))
 #define LOAD1(Name, i) texelFetch(Name, int(i)).x
 #define LOAD2(Name, i) texelFetch(Name, int(i)).xy
+
+// A fetch costs 45 instructions, a shuffle one: what all lanes need is fetched once and handed on.
+const bool SPREAD = true;
