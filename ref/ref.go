@@ -22,8 +22,8 @@ func rowsOf(rows []Row, seq int) (first, count int) {
 	return first, count
 }
 
-// widen is x in float64.
-func widen(x []float32) []float64 {
+// Widen is x in float64.
+func Widen(x []float32) []float64 {
 	out := make([]float64, len(x))
 	for i, v := range x {
 		out[i] = float64(v)

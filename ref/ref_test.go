@@ -38,7 +38,7 @@ func TestWeightsAreTheFormatsFormulas(t *testing.T) {
 }
 
 func TestMatMulAndItsEpilogues(t *testing.T) {
-	w, x := []float64{1, 2, 3, 4, 0.5, 0, 0, -1}, []float32{1, -1} // p = -1, -1, 0.5, 1
+	w, x := []float64{1, 2, 3, 4, 0.5, 0, 0, -1}, []float64{1, -1} // p = -1, -1, 0.5, 1
 	silu := func(v float64) float64 { return v * (0.5 + 0.5*math.Tanh(v/2)) }
 	for e, want := range map[Epilogue][]float64{
 		Store: {0, -1, 0.5, 1}, AddRes: {10, 19, 30.5, 41}, SiluPair: {0, silu(-1)}, SiluMul: {0, 20 * silu(-1), 30 * silu(0.5), 40 * silu(1)},

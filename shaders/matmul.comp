@@ -35,6 +35,7 @@ IN_FLOAT(6, Res)                                       // (rows, y_stride) f32
 layout(binding = 7) writeonly buffer Y { float y[]; }; // (rows, y_stride) f32
 
 const uint WORDS = 4 * QUADS; // per block
+const uint TOGETHER = COLS == 1 ? AT_ONCE : 1; // weight rows
 float acc[ROWS * COLS];
 
 float silu(float v) { return v / (1.0 + exp(-v)); }
@@ -87,26 +88,30 @@ void main() {
             }
         }
         [[unroll]] for (uint r = 0; r < ROWS; r += 4) {
-            // Four rows at once: their loads wait for nothing, and while one sum waits for its last term the others go on.
-            uvec4 scales = SCALED ? LOAD(S, scale + r / 4 * lanes) : uvec4(0), q[4 * QUADS];
-            [[unroll]] for (uint p = 0; p < 4 * QUADS; p++) q[p] = LOAD(W, quad + (r * QUADS + p) * lanes);
-            float dots[4 * COLS];
-            [[unroll]] for (uint n = 0; n < 4 * COLS; n++) dots[n] = 0;
-            [[unroll]] for (uint w = 0; w < WORDS; w++) {
-                float part[4 * COLS];
-                [[unroll]] for (uint j = 0; j < PER_WORD; j++) {
-                    float f[4];
-                    [[unroll]] for (uint p = 0; p < 4; p++) f[p] = weight(q[p * QUADS + w / 4][w % 4], j);
-                    [[unroll]] for (uint c = 0; c < COLS; c++)
-                        [[unroll]] for (uint p = 0; p < 4; p++) {
-                            float product = f[p] * x[c * 32 + w * PER_WORD + j];
-                            part[c * 4 + p] = j == 0 ? product : part[c * 4 + p] + product;
-                        }
+            uvec4 scales = SCALED ? LOAD(S, scale + r / 4 * lanes) : uvec4(0);
+            [[unroll]] for (uint first = 0; first < 4; first += TOGETHER) {
+                // Rows worked on together: their loads wait for nothing, and while one sum waits for a term the others go on.
+                uvec4 q[TOGETHER * QUADS];
+                [[unroll]] for (uint n = 0; n < TOGETHER * QUADS; n++) q[n] = LOAD(W, quad + ((r + first) * QUADS + n) * lanes);
+                float dots[TOGETHER * COLS];
+                [[unroll]] for (uint n = 0; n < TOGETHER * COLS; n++) dots[n] = 0;
+                [[unroll]] for (uint w = 0; w < WORDS; w++) {
+                    float part[TOGETHER * COLS];
+                    [[unroll]] for (uint j = 0; j < PER_WORD; j++) {
+                        float f[TOGETHER];
+                        [[unroll]] for (uint p = 0; p < TOGETHER; p++) f[p] = weight(q[p * QUADS + w / 4][w % 4], j);
+                        [[unroll]] for (uint c = 0; c < COLS; c++)
+                            [[unroll]] for (uint p = 0; p < TOGETHER; p++) {
+                                float product = f[p] * x[c * 32 + w * PER_WORD + j];
+                                part[c * TOGETHER + p] = j == 0 ? product : part[c * TOGETHER + p] + product;
+                            }
+                    }
+                    [[unroll]] for (uint n = 0; n < TOGETHER * COLS; n++) dots[n] += part[n];
                 }
-                [[unroll]] for (uint n = 0; n < 4 * COLS; n++) dots[n] += part[n];
+                [[unroll]] for (uint c = 0; c < COLS; c++)
+                    [[unroll]] for (uint p = 0; p < TOGETHER; p++)
+                        acc[c * ROWS + r + first + p] += combine(scales[first + p], dots[c * TOGETHER + p], sum[c]);
             }
-            [[unroll]] for (uint c = 0; c < COLS; c++)
-                [[unroll]] for (uint p = 0; p < 4; p++) acc[c * ROWS + r + p] += combine(scales[p], dots[c * 4 + p], sum[c]);
         }
         quad += ROWS * QUADS * lanes;
         scale += ROWS / 4 * lanes;

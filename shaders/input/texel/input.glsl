@@ -12,3 +12,6 @@
 
 // A fetch costs 45 instructions, a shuffle one: what all lanes need is fetched once and handed on.
 const bool SPREAD = true;
+
+// Weight rows that a product of one activation row works on at once: more hide the time that a sum waits for a term.
+const uint AT_ONCE = 4;
