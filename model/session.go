@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"vkdecode/h2o"
 	"vkdecode/runtime"
@@ -55,6 +56,7 @@ type Session struct {
 	head, headAll, greedy             *runtime.Program // logits of one row, of outRows rows; argmax and advance
 	ends                              []int32          // tokens that end a generation
 	lastRow                           int              // of logits: the last token processed
+	bytes                             []byte           // of one row of logits, on its way to the host
 	longest                           int              // tokens of the longest prompt so far
 	likely                            *likelihood      // nil unless asked for
 }
@@ -98,6 +100,7 @@ func (s *Session) plan(o SessionOptions) {
 	s.step = s.arena.Tensor("step.step", runtime.StepBytes)
 	s.tokens = s.arena.Tensor("step.tokens", 4*outRows)
 	s.ring = s.arena.Tensor("step.ring", 4*ringSteps)
+	s.ring.Use = vk.Readback
 	s.endList = s.arena.Tensor("step.ends", int64(4*(1+len(s.model.ends))))
 	s.rope = s.arena.Tensor("rope.table", int64(4*o.Length*s.model.RopeDim))
 	s.planPrompts(o.Prompt)
@@ -135,6 +138,7 @@ func (s *Session) prepare(o SessionOptions) error {
 	s.head = e.NewProgram("head")
 	s.model.arch.logits(s.head, s, 1)
 	s.greedy = e.NewProgram("greedy")
+	s.greedy.Shows = true // the ring
 	v := e.Variant("", "")
 	s.greedy.Dispatch(shaders.Argmax{Lanes: uint32(e.Tuning.Lanes), Vocab: uint32(s.model.Vocab), Stride: uint32(s.logitsStride / 4),
 		Step: s.step.Range, Logits: s.logits.Range, Tokens: s.tokens.Range}, v, 1, 1, 1)
@@ -364,10 +368,14 @@ func (s *Session) recordHeads() error {
 func (s *Session) Logits() ([]float32, error) { return s.readLogits(nil, s.lastRow) }
 
 func (s *Session) readLogits(to []float32, row int) ([]float32, error) {
-	b := make([]byte, 4*s.model.Vocab)
+	if s.bytes == nil {
+		s.bytes = make([]byte, 4*s.model.Vocab)
+	}
+	b := s.bytes
 	if err := s.model.engine.Device.Read(b, s.logits.Slice(int64(4*row*s.logitsStride), int64(len(b)))); err != nil {
 		return nil, err
 	}
+	to = slices.Grow(to, s.model.Vocab)
 	for i := range s.model.Vocab {
 		to = append(to, math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
 	}
