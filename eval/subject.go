@@ -50,15 +50,16 @@ type sessionScorer struct{ session *model.Session }
 func (s sessionScorer) Held() int64 { return s.session.Memory().Bytes("kv.") }
 func (s sessionScorer) Close()      { s.session.Close() }
 
-// Score processes the prompt once for all first tokens, and again for each continuation that goes on after its first:
-// what a token does to the cache cannot be taken back.
+// Score processes the prompt once. Continuations that go on after their first token begin at a checkpoint there: what a
+// token does to the cache cannot be taken back otherwise.
 func (s sessionScorer) Score(ctx context.Context, p Prompt, continuations [][]int32) ([]Continuation, error) {
 	logits, err := s.prompt(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	scores := make([]Continuation, len(continuations))
-	fresh := true // the session is at the prompt's end
+	fresh := true                  // the session is at the prompt's end
+	var atPrompt *model.Checkpoint // nil until one is needed
 	for i, tokens := range continuations {
 		if len(tokens) == 0 {
 			return nil, fmt.Errorf("eval: continuation %d has no tokens", i)
@@ -67,8 +68,8 @@ func (s sessionScorer) Score(ctx context.Context, p Prompt, continuations [][]in
 		if err := c.add(logits, tokens[0]); err != nil {
 			return nil, err
 		}
-		if len(tokens) > 1 && !fresh {
-			if _, err := s.prompt(ctx, p); err != nil {
+		if len(tokens) > 1 {
+			if atPrompt, err = s.begin(atPrompt, fresh, i == len(continuations)-1); err != nil {
 				return nil, err
 			}
 		}
@@ -85,6 +86,18 @@ func (s sessionScorer) Score(ctx context.Context, p Prompt, continuations [][]in
 		scores[i] = c
 	}
 	return scores, nil
+}
+
+// begin brings the session to the prompt's end, where it is while it is fresh. The checkpoint that this needs is made at
+// the first use, unless it would be the last one too.
+func (s sessionScorer) begin(c *model.Checkpoint, fresh, last bool) (*model.Checkpoint, error) {
+	switch {
+	case !fresh:
+		return c, s.session.Rollback(c)
+	case last:
+		return nil, nil
+	}
+	return s.session.Checkpoint()
 }
 
 // prompt empties the session, processes a prompt and returns the logits of its last token.

@@ -140,6 +140,9 @@ func (b Budget) holds(p *Plan, g Geometry) bool {
 	return p.Bytes <= b.value
 }
 
+// Relative tells a share of the context from what is the same in every context.
+func (b Budget) Relative() bool { return b.unit == shareOfContext }
+
 // Slots returns the slots per KV head that a budget in shares or slots allows, at most context: a share of the context
 // rounded half up, at least one, or the given number. What fits into bytes depends on the whole plan.
 func (b Budget) Slots(context int) (int, error) {

@@ -32,11 +32,15 @@ type history struct{ seen, longest int } // tokens; those of the longest prompt
 // agreement is the session's.
 func (s *Session) agreement() Agreement {
 	p := s.cache.Plan
+	own := "" // what a policy of its own for prompts means
+	if p.Settings.Prefill.Name != "" {
+		own = ruleText(p.Prefill)
+	}
 	a := Agreement{
 		Settings: []Setting{
 			{"model", fmt.Sprintf("%q with fingerprint %s", s.model.Name, s.model.Fingerprint), ""},
 			{"policy", p.Settings.Policy.String(), ruleText(p.Policy)},
-			{"policy of prompts", orElse(p.Settings.Prefill.String(), "that of decoding"), ruleText(p.Prefill)},
+			{"policy of prompts", orElse(p.Settings.Prefill.String(), "that of decoding"), own},
 			{"prefill", prefillText(p), ""},
 			{"layer budgets", orElse(strings.Trim(fmt.Sprint(p.Settings.Layers), "[]"), "none"), ""},
 			{"recent ratio", fmt.Sprint(p.RecentRatio), ""},

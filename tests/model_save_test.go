@@ -107,13 +107,26 @@ func TestRestoredSessionsGoOnAsIfNothingHadBeen(t *testing.T) {
 				if again := saved(t, whole); !bytes.Equal(again, file) {
 					t.Error("saved twice, a session gives two files")
 				}
+				checkpoint, err := whole.Checkpoint()
+				if err != nil {
+					t.Fatal(err)
+				}
 				want := c.end(t, whole)
+				for range 2 {
+					if err := whole.Rollback(checkpoint); err != nil {
+						t.Fatal(err)
+					}
+					if got := c.end(t, whole); got.difference(want) != "" {
+						t.Errorf("after a rollback a session differs from itself in %s", got.difference(want))
+					}
+				}
 				if want.log == "" && settings.Policy.Name != "full" {
 					t.Error("nothing is evicted in the second turn")
 				}
 
 				other := c.open(t, m, settings, 57)
 				decode(t, other, ids[200:240], 3, false)
+				wantError(t, other.Rollback(checkpoint), "of another session")
 				restore(t, other, file)
 				if got := other.Tokens; !slices.Equal(got, whole.Tokens[:len(got)]) || len(got) != len(c.first)+c.tokens-1 || other.Pending != first.tokens[c.tokens-1] {
 					t.Fatalf("restored %d tokens, pending %d", len(got), other.Pending)

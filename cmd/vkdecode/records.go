@@ -30,10 +30,13 @@ type records struct {
 	lines   *bufio.Writer // of log
 	logits  *npyWriter
 	state   *partialFile
+	saved   *partialFile // the session
+	cut     bool         // the prompt was interrupted: there is no session to go on from
 }
 
-// create opens the files before the work begins: a wrong name is told at once.
-func (f *recordFlags) create(s *model.Session, vocab int) (_ *records, err error) {
+// create opens the files before the work begins: a wrong name is told at once. save is where the session goes, if that is
+// wanted.
+func (f *recordFlags) create(s *model.Session, vocab int, save string) (_ *records, err error) {
 	r := &records{session: s}
 	defer func() {
 		if err != nil {
@@ -43,6 +46,11 @@ func (f *recordFlags) create(s *model.Session, vocab int) (_ *records, err error
 	if f.kvState != "" {
 		if r.state, err = createPartial(f.kvState); err != nil {
 			return nil, fmt.Errorf("kv state: %w", err)
+		}
+	}
+	if save != "" {
+		if r.saved, err = createPartial(save); err != nil {
+			return nil, fmt.Errorf("session: %w", err)
 		}
 	}
 	if f.logits != "" {
@@ -94,6 +102,11 @@ func (r *records) complete() error {
 			errs = append(errs, fmt.Errorf("kv state: %w", err))
 		}
 	}
+	if r.saved != nil && !r.cut {
+		if err := r.saveSession(); err != nil {
+			errs = append(errs, fmt.Errorf("session: %w", err))
+		}
+	}
 	if r.logits != nil {
 		errs = append(errs, r.logits.Close())
 	}
@@ -117,6 +130,13 @@ func (r *records) writeState() error {
 	return r.state.Complete()
 }
 
+func (r *records) saveSession() error {
+	if err := r.session.Save(r.saved); err != nil {
+		return err
+	}
+	return r.saved.Complete()
+}
+
 func (r *records) closeLog() error {
 	err := r.lines.Flush()
 	if closed := r.log.Close(); err == nil {
@@ -127,8 +147,10 @@ func (r *records) closeLog() error {
 
 // discard drops what is not complete. After complete it does nothing.
 func (r *records) discard() {
-	if r.state != nil {
-		r.state.Discard()
+	for _, f := range []*partialFile{r.state, r.saved} {
+		if f != nil {
+			f.Discard()
+		}
 	}
 	if r.logits != nil {
 		r.logits.Discard()

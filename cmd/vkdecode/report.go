@@ -20,17 +20,18 @@ import (
 
 // runReport is what `run --json` prints.
 type runReport struct {
-	Model        string           `json:"model"`
-	Device       string           `json:"device"`
-	Driver       string           `json:"driver"`
-	PromptTokens []int32          `json:"prompt_tokens"`
-	Tokens       []int32          `json:"tokens"`
-	Text         string           `json:"text"`
-	StopReason   model.StopReason `json:"stop_reason"`
-	Seed         int64            `json:"seed"` // noSeed when nothing was drawn
-	KV           kvReport         `json:"kv"`
-	Timing       timing           `json:"timing"`
-	LogitsHash   string           `json:"logits_hash"` // SHA-256 of the last row's logits, f32 little-endian; empty if the prompt was cut short
+	Model         string           `json:"model"`
+	Device        string           `json:"device"`
+	Driver        string           `json:"driver"`
+	SessionTokens int              `json:"session_tokens,omitempty"` // of the session that was loaded
+	PromptTokens  []int32          `json:"prompt_tokens"`
+	Tokens        []int32          `json:"tokens"`
+	Text          string           `json:"text"`
+	StopReason    model.StopReason `json:"stop_reason"`
+	Seed          int64            `json:"seed"` // noSeed when nothing was drawn
+	KV            kvReport         `json:"kv"`
+	Timing        timing           `json:"timing"`
+	LogitsHash    string           `json:"logits_hash"` // SHA-256 of the last row's logits, f32 little-endian; empty if the prompt was cut short
 
 	plan *h2o.Plan
 }
@@ -87,7 +88,7 @@ func (r *runReport) read(s *model.Session) error {
 	if r.KV.BytesHeld != r.KV.BytesPlanned {
 		return fmt.Errorf("run: the cache holds %d bytes, %d were planned", r.KV.BytesHeld, r.KV.BytesPlanned)
 	}
-	if len(s.Tokens) < len(r.PromptTokens) {
+	if len(s.Tokens) < r.SessionTokens+len(r.PromptTokens) {
 		return nil // no logits were wanted yet
 	}
 	logits, err := s.Logits()
@@ -124,12 +125,18 @@ var stops = map[model.StopReason]string{
 
 func (r *runReport) print(w io.Writer) error {
 	t, p, k := r.Timing, r.plan, r.KV
-	prompted := min(k.Seen, len(r.PromptTokens))
-	fmt.Fprintf(w, "\nprompt   %d tokens in %s, %.1f tok/s", prompted, seconds(t.PromptMS), t.PromptTPS)
-	if prompted < len(r.PromptTokens) {
-		fmt.Fprintf(w, ", interrupted before %d more", len(r.PromptTokens)-prompted)
-	}
+	prompted := min(k.Seen-r.SessionTokens, len(r.PromptTokens))
 	fmt.Fprintln(w)
+	if r.SessionTokens > 0 {
+		fmt.Fprintf(w, "session  %d tokens\n", r.SessionTokens)
+	}
+	if len(r.PromptTokens) > 0 {
+		fmt.Fprintf(w, "prompt   %d tokens in %s, %.1f tok/s", prompted, seconds(t.PromptMS), t.PromptTPS)
+		if prompted < len(r.PromptTokens) {
+			fmt.Fprintf(w, ", interrupted before %d more", len(r.PromptTokens)-prompted)
+		}
+		fmt.Fprintln(w)
+	}
 	if len(r.Tokens) > 0 {
 		fmt.Fprintf(w, "decode   %d tokens in %s, %.1f tok/s, %s", len(r.Tokens), seconds(t.DecodeMS), t.DecodeTPS, stops[r.StopReason])
 		if r.Seed != noSeed {
