@@ -1,6 +1,7 @@
 package h2o
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -47,7 +48,7 @@ type Settings struct {
 	Sinks       int           `json:"sinks"`                   // first positions never evicted; -1 = the policy's own default
 	Pinned      []Span        `json:"pinned,omitempty"`        // positions never evicted, at most two spans
 	Layers      []LayerBudget `json:"layer_budgets,omitempty"` // budgets of layers that differ from Budget
-	Type        string        `json:"type"`                    // of K and V, as ParseTypes reads it
+	Type        string        `json:"type"`                    // of K and V, as ParseTypes reads it, or "auto", the policy's own
 	Positions   string        `json:"positions"`               // "original", "cache" (renumbered inside it), or "auto", the policy's own
 	Chunk       int           `json:"chunk"`                   // most rows of a prompt between two evictions
 }
@@ -160,6 +161,9 @@ func (p *Plan) policies() (err error) {
 	}
 	if p.Sinks < 0 {
 		p.Sinks = max(p.Policy.Sinks, p.Prefill.Sinks)
+	}
+	if p.Type == "" || p.Type == "auto" {
+		p.Type = cmp.Or(p.Policy.Type, "f16")
 	}
 	if p.Types, err = ParseTypes(p.Type); err != nil {
 		return err
