@@ -201,47 +201,24 @@ func (p *perplexities) judge(ctx context.Context, settings []h2o.Settings) error
 }
 
 // judgeOne reads all segments under one setting.
-func (p *perplexities) judgeOne(ctx context.Context, kv h2o.Settings) (err error) {
+func (p *perplexities) judgeOne(ctx context.Context, kv h2o.Settings) error {
 	var results []eval.Perplexity
-	var stream *eval.Stream
-	opened := 0 // tokens that stream is for
-	defer func() {
-		if stream != nil {
-			stream.Close()
-		}
-	}()
 	for i, seg := range p.segments {
-		if ctx.Err() != nil {
-			break
-		}
 		plan, err := eval.StreamPlan(p.model, kv, len(seg.Tokens))
 		if err != nil {
 			return err
 		}
 		r, found := p.finished(eval.SettingOf(plan), seg)
 		if !found {
-			if stream != nil && opened != len(seg.Tokens) {
-				stream.Close()
-				stream = nil
+			if ctx.Err() != nil {
+				break
 			}
-			if stream == nil {
-				if stream, err = eval.OpenStream(p.model, kv, len(seg.Tokens), p.kl); err != nil {
-					return room(err, plan, p.device)
-				}
-				opened = len(seg.Tokens)
-			}
-			before := p.done
-			r, err = stream.Read(ctx, seg, func(done int) {
-				p.done = before + done
-				p.bar.set(int64(p.done))
-			})
-			if err != nil && ctx.Err() == nil {
-				return err
+			if r, err = p.read(ctx, kv, seg); err != nil && ctx.Err() == nil {
+				return room(err, plan, p.device)
 			}
 			if r.Tokens == 0 { // interrupted before there was anything to tell
 				break
 			}
-			r.Model, r.ModelHash, r.Device = p.name, p.hash, p.device.Info.Name
 		}
 		if err := p.emit(r, !found && r.Complete); err != nil {
 			return err
@@ -256,4 +233,20 @@ func (p *perplexities) judgeOne(ctx context.Context, kv h2o.Settings) (err error
 	last := len(p.groups) - 1
 	p.groups[last] = append(p.groups[last], all)
 	return p.emit(all, false)
+}
+
+// read streams a segment through a cache of its own.
+func (p *perplexities) read(ctx context.Context, kv h2o.Settings, seg *eval.Segment) (eval.Perplexity, error) {
+	s, err := eval.OpenStream(p.model, kv, len(seg.Tokens), p.kl)
+	if err != nil {
+		return eval.Perplexity{}, err
+	}
+	defer s.Close()
+	before := p.done
+	r, err := s.Read(ctx, seg, func(done int) {
+		p.done = before + done
+		p.bar.set(int64(p.done))
+	})
+	r.Model, r.ModelHash, r.Device = p.name, p.hash, p.device.Info.Name
+	return r, err
 }
