@@ -30,31 +30,29 @@ func recalls(t *testing.T, r result) (all []eval.Recall) {
 
 func TestEvalNeedleHidesNeedlesInATextForEverySetting(t *testing.T) {
 	text, _ := passage(t)
-	eachDriver(t, func(t *testing.T) {
-		write(t, "book.txt", text)
-		got := recalls(t, vkdecode(t, needleArgs("160,200", "0,1", "full,window", "--json", "--csv", "r.csv")...))
-		if len(got) != 8 {
-			t.Fatalf("%d results, want 8", len(got))
+	onFirstDriver(t, map[string]string{"book.txt": text})
+	got := recalls(t, vkdecode(t, needleArgs("160,200", "0,1", "full,window", "--json", "--csv", "r.csv")...))
+	if len(got) != 8 {
+		t.Fatalf("%d results, want 8", len(got))
+	}
+	for i, r := range got {
+		if r.Kind != "needle" || r.Policy != []string{"full", "window"}[i/4] || r.Context != []int{160, 200}[i/2%2] || r.Depth != float64(i%2) || r.Needles != 2 || !r.Complete || r.Control ||
+			r.Model != builtinName || r.Text != "book.txt" || len(r.TextHash) != 64 || len(r.ModelHash) != 64 || !(r.LogProb < 0) || r.Seed != 1 || r.Template == "" {
+			t.Errorf("%+v", r)
 		}
-		for i, r := range got {
-			if r.Kind != "needle" || r.Policy != []string{"full", "window"}[i/4] || r.Context != []int{160, 200}[i/2%2] || r.Depth != float64(i%2) || r.Needles != 2 || !r.Complete || r.Control ||
-				r.Model != builtinName || r.Text != "book.txt" || len(r.TextHash) != 64 || len(r.ModelHash) != 64 || !(r.LogProb < 0) || r.Seed != 1 || r.Template == "" {
-				t.Errorf("%+v", r)
-			}
-		}
-		// A prompt, the answer's five bytes at most, and a chunk above the budget.
-		if full, window := got[2], got[6]; full.BytesHeld != 205*slotBytes || window.BudgetSlots != 41 || window.BytesHeld != (41+32)*slotBytes {
-			t.Errorf("full holds %d bytes, window %d for %d slots", full.BytesHeld, window.BytesHeld, window.BudgetSlots)
-		}
-		file, err := os.Open("r.csv")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer file.Close()
-		if rows, err := csv.NewReader(file).ReadAll(); err != nil || len(rows) != 9 || !slices.Contains(rows[0], "found") {
-			t.Errorf("%d lines of CSV, %v", len(rows), err)
-		}
-	})
+	}
+	// A prompt, the answer's five bytes at most, and a chunk above the budget.
+	if full, window := got[2], got[6]; full.BytesHeld != 205*slotBytes || window.BudgetSlots != 41 || window.BytesHeld != (41+32)*slotBytes {
+		t.Errorf("full holds %d bytes, window %d for %d slots", full.BytesHeld, window.BytesHeld, window.BudgetSlots)
+	}
+	file, err := os.Open("r.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if rows, err := csv.NewReader(file).ReadAll(); err != nil || len(rows) != 9 || !slices.Contains(rows[0], "found") {
+		t.Errorf("%d lines of CSV, %v", len(rows), err)
+	}
 }
 
 func TestEvalNeedlePrintsATableAndGoesOnFromAFile(t *testing.T) {

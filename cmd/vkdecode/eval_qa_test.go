@@ -32,31 +32,27 @@ func accuracies(t *testing.T, r result) (all []eval.Accuracy) {
 
 func TestEvalQAAsksTheQuestionsOfAFile(t *testing.T) {
 	text, _ := passage(t)
-	eachDriver(t, func(t *testing.T) {
-		write(t, "q.jsonl", questions(4))
-		write(t, "wrong.jsonl", strings.ReplaceAll(questions(4), `"A. Prince Andrew"`, `"B. xqzj wvk"`))
-		write(t, "book.txt", text)
-		args := []string{"eval", "qa", builtinName, "--json", "--chunk", "32", "--kv", "full,window", "--budget", "20%", "--context", "book.txt", "--context-tokens", "100", "--shots", "1"}
-		r := vkdecode(t, append(args, "--data", "q.jsonl")...)
-		got := accuracies(t, r)
-		r.want(t, exitOK, "q.jsonl is read as langtest, questions: 4, asked: 3", "left out: line 5: field \"answer\": \"C. it\" is none of the options")
-		if len(got) != 2 {
-			t.Fatalf("%d results, want 2", len(got))
+	onFirstDriver(t, map[string]string{"book.txt": text, "q.jsonl": questions(4), "wrong.jsonl": strings.ReplaceAll(questions(4), `"A. Prince Andrew"`, `"B. xqzj wvk"`)})
+	args := []string{"eval", "qa", builtinName, "--json", "--chunk", "32", "--kv", "full,window", "--budget", "20%", "--context", "book.txt", "--context-tokens", "100", "--shots", "1"}
+	r := vkdecode(t, append(args, "--data", "q.jsonl")...)
+	got := accuracies(t, r)
+	r.want(t, exitOK, "q.jsonl is read as langtest, questions: 4, asked: 3", "left out: line 5: field \"answer\": \"C. it\" is none of the options")
+	if len(got) != 2 {
+		t.Fatalf("%d results, want 2", len(got))
+	}
+	for i, r := range got {
+		if r.Kind != "qa" || r.Policy != []string{"full", "window"}[i] || r.Questions != 3 || r.Shots != 1 || r.BadRows != 1 || r.Context <= 100 || r.ContextText != "book.txt" || len(r.ContextHash) != 64 ||
+			r.Data != "q.jsonl" || len(r.TextHash) != 64 || r.Mode != eval.ByText || !r.Complete || r.Low > r.Accuracy || r.High < r.Accuracy {
+			t.Errorf("%+v", r)
 		}
-		for i, r := range got {
-			if r.Kind != "qa" || r.Policy != []string{"full", "window"}[i] || r.Questions != 3 || r.Shots != 1 || r.BadRows != 1 || r.Context <= 100 || r.ContextText != "book.txt" || len(r.ContextHash) != 64 ||
-				r.Data != "q.jsonl" || len(r.TextHash) != 64 || r.Mode != eval.ByText || !r.Complete || r.Low > r.Accuracy || r.High < r.Accuracy {
-				t.Errorf("%+v", r)
-			}
-		}
-		// Names that the model has read a thousand times are likelier than letters at random, and wrong if the file says so.
-		if got[0].CorrectNormalized != 3 || got[1].BytesHeld >= got[0].BytesHeld {
-			t.Errorf("%+v", got)
-		}
-		if wrong := accuracies(t, vkdecode(t, append(args, "--data", "wrong.jsonl")...)); wrong[0].CorrectNormalized != 0 || wrong[0].TextHash == got[0].TextHash {
-			t.Errorf("%+v", wrong)
-		}
-	})
+	}
+	// Names that the model has read a thousand times are likelier than letters at random, and wrong if the file says so.
+	if got[0].CorrectNormalized != 3 || got[1].BytesHeld >= got[0].BytesHeld {
+		t.Errorf("%+v", got)
+	}
+	if wrong := accuracies(t, vkdecode(t, append(args, "--data", "wrong.jsonl")...)); wrong[0].CorrectNormalized != 0 || wrong[0].TextHash == got[0].TextHash {
+		t.Errorf("%+v", wrong)
+	}
 }
 
 func TestEvalQAPrintsATableAndGoesOnFromAFile(t *testing.T) {
