@@ -239,7 +239,7 @@ func (p *Plan) layers(g Geometry, prompt int) error {
 		*l = LayerPlan{Budget: budgets[i], Recent: p.recent(p.Policy, budgets[i]), Prompt: p.recentOfPrompt(budgets[i])}
 		for _, own := range p.Settings.Layers {
 			if own.First <= i && i <= own.Last && p.Evicts() {
-				if err := l.divide(own, p.Context); err != nil {
+				if err := p.divide(l, own); err != nil {
 					return err
 				}
 			}
@@ -278,18 +278,20 @@ func (p *Plan) recentOfPrompt(budget int) int {
 	return p.recent(p.Prefill, budget)
 }
 
-// divide gives the layer the two parts of its own budget.
-func (l *LayerPlan) divide(own LayerBudget, context int) error {
-	recent, err := own.Recent.Slots(context)
+// divide gives a layer the two parts of its own budget.
+func (p *Plan) divide(l *LayerPlan, own LayerBudget) error {
+	recent, err := own.Recent.Slots(p.Context)
 	if err != nil {
 		return err
 	}
-	heavy, err := own.Heavy.Slots(context)
+	heavy, err := own.Heavy.Slots(p.Context)
 	if err != nil {
 		return err
 	}
-	l.Budget, l.Recent = min(recent+heavy, context), recent
-	l.Prompt = max(l.Prompt, recent)
+	l.Budget, l.Recent = min(recent+heavy, p.Context), max(recent, p.Policy.Last)
+	if p.Prefill.Observation.Window == 0 {
+		l.Prompt = max(recent, p.Prefill.Last)
+	}
 	return nil
 }
 

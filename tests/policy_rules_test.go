@@ -70,10 +70,32 @@ func TestPromptsHavePoliciesOfTheirOwn(t *testing.T) {
 	})
 }
 
+// Layers may have budgets of their own, in a recent and a heavy part: fewer slots than the others, more, or only a window.
+func TestLayersHaveBudgetsOfTheirOwn(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		m, ids := builtinOn(t, d), passageIDs(t)[:130]
+		layers, err := h2o.ParseLayers("0:4+12,1:50%+10%,2:24+1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, policy := range []string{"h2o", "streaming", "snapkv:window=8", "tova"} {
+			settings := kv(policy, "48", 0.5, 32)
+			settings.Layers = layers
+			h := follow(t, m, policy, settings, exchange{ids[:90], 8}, exchange{ids[90:], 5})
+			last := h.steps[len(h.steps)-1]
+			for layer, want := range []int{16, len(h.ids)/2 + len(h.ids)/10, 25} {
+				if kept := len(last.head(layer, 0).Positions); kept < want-1 || kept > want+1 { // shares are rounded
+					t.Errorf("%s: layer %d keeps %d tokens, want %d", policy, layer, kept, want)
+				}
+			}
+		}
+	})
+}
+
 // follow checks a run of several turns against the rules.
-func follow(t *testing.T, m *model.Model, name string, settings h2o.Settings, turns ...exchange) {
+func follow(t *testing.T, m *model.Model, name string, settings h2o.Settings, turns ...exchange) (h *history) {
 	t.Run(fmt.Sprintf("%s, chunk %d", name, settings.Chunk), func(t *testing.T) {
-		h := watchTurns(t, m, settings, false, turns...)
+		h = watchTurns(t, m, settings, false, turns...)
 		t.Parallel() // the checks need no device
 		if err := checkVictims(h); err != nil {
 			t.Error(err)
@@ -82,4 +104,5 @@ func follow(t *testing.T, m *model.Model, name string, settings h2o.Settings, tu
 			t.Error(err)
 		}
 	})
+	return h
 }
