@@ -131,6 +131,11 @@ func TestEveryPolicyIsDocumented(t *testing.T) {
 		if !strings.Contains(text, "`"+p.Name+"`") {
 			t.Errorf("docs/policies.md does not name `%s`", p.Name)
 		}
+		for _, o := range p.Parameters {
+			if !strings.Contains(text, "`"+o.Key+"`") {
+				t.Errorf("docs/policies.md does not name option `%s` of %s", o.Key, p.Name)
+			}
+		}
 	}
 }
 

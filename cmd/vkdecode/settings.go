@@ -82,7 +82,7 @@ var settings = []setting{
 		set:  truthOf(func(c *Config) *bool { return &c.Device.Validation })},
 
 	{key: "kv.policy", flag: "kv", kind: text, initial: "h2o", arg: "POLICY", words: policies,
-		help: "KV policy with options, like h2o:key=value; several separated by commas where that makes sense",
+		help: "KV policy with options, like h2o:score=max (see \"vkdecode policies\"); several separated by commas where that makes sense",
 		set:  setPolicies},
 	{key: "kv.prefill_policy", flag: "prefill-policy", kind: text, initial: "same", arg: "POLICY", words: append([]string{"same"}, policies...),
 		help: "KV policy of prompts with options; same is that of decoding", set: setPrefillPolicy},
