@@ -21,6 +21,7 @@ type LayerState struct {
 type HeadState struct {
 	Positions []uint32  `json:"positions"`
 	Scores    []float32 `json:"scores"`
+	Budget    int       `json:"budget"`  // slots that an eviction leaves
 	Evicted   int       `json:"evicted"` // tokens evicted so far
 }
 
@@ -45,7 +46,7 @@ func (c *Cache) State(seq int) (*State, error) {
 				slots[i] = readLogged(pool[TableBytes*(int(offset)+i):])
 			}
 			slices.SortFunc(slots, func(a, b logged) int { return cmp.Compare(a.pos, b.pos) })
-			h := HeadState{Positions: []uint32{}, Scores: []float32{}, Evicted: int(entry(7))}
+			h := HeadState{Positions: []uint32{}, Scores: []float32{}, Budget: int(entry(2)), Evicted: int(entry(7))}
 			for _, s := range slots {
 				h.Positions = append(h.Positions, s.pos)
 				h.Scores = append(h.Scores, s.score)

@@ -21,7 +21,7 @@ func (h *Head) Evict(pool *Pool, added, last int, settle bool) (victims []int, m
 		excess = 0
 	}
 	for i := range live {
-		if h.eligible(slots[i].Pos, last) {
+		if h.Eligible(slots[i].Pos, last) {
 			victims = append(victims, i)
 		}
 	}
@@ -50,8 +50,8 @@ func (h *Head) Evict(pool *Pool, added, last int, settle bool) (victims []int, m
 	return victims, moves
 }
 
-// eligible tells whether the token at a position may go.
-func (h *Head) eligible(pos, last int) bool {
+// Eligible tells whether the token at a position may go.
+func (h *Head) Eligible(pos, last int) bool {
 	for _, s := range h.Pinned {
 		if pos >= s.Begin && pos < s.End {
 			return false

@@ -14,6 +14,7 @@ import (
 
 	"vkdecode/h2o"
 	"vkdecode/model"
+	"vkdecode/replay"
 	"vkdecode/runtime"
 )
 
@@ -171,7 +172,7 @@ func generate(cmd *cobra.Command, c *configuration, f *runFlags, l *loaded, s *m
 	if err != nil {
 		return err
 	}
-	records, err := f.files.create(s, l.model.Vocab, f.session.save)
+	records, err := f.files.create(s, l.model.Vocab, f.session.save, replay.HeaderOf(s, l.model, l.engine, r.Model, version(), r.PromptTokens))
 	if err != nil {
 		return err
 	}
@@ -216,7 +217,7 @@ func generate(cmd *cobra.Command, c *configuration, f *runFlags, l *loaded, s *m
 	if err := r.read(s, stats); err != nil {
 		return err
 	}
-	err = records.complete()
+	err = records.complete(r)
 	if lost == nil {
 		lost = r.write(cmd, *f.json)
 	}
