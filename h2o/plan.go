@@ -130,7 +130,6 @@ func (p Plan) with(g Geometry, budget, prompt int) (*Plan, error) {
 	p.Budget = budget
 	if p.Policy.Evicts {
 		p.Staged = p.Evicts() && (p.Exact || p.Prefill.Observation.Window > 0 || p.Prefill.Rule != p.Policy.Rule)
-		p.Exact = p.Exact && p.Staged
 		if p.Added = p.Policy.Every; p.Policy.Every == 0 {
 			p.Added = 1 + p.Length - prompt
 		}
@@ -138,6 +137,7 @@ func (p Plan) with(g Geometry, budget, prompt int) (*Plan, error) {
 			p.Added += p.Chunk - 1
 		}
 	}
+	p.Exact = p.Exact && p.Staged
 	if err := p.layers(g, prompt); err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ type Checkpoint struct {
 	tokens  []int32
 	pending int32
 	longest int
+	origin  string
 	logits  []float32 // (vocab) of the last token
 	layers  []*h2o.LayerImage
 }
@@ -22,7 +23,7 @@ func (s *Session) Checkpoint() (*Checkpoint, error) {
 	if s.prompt.broken {
 		return nil, errBroken
 	}
-	c := &Checkpoint{session: s, tokens: slices.Clone(s.Tokens), pending: s.Pending, longest: s.longest}
+	c := &Checkpoint{session: s, tokens: slices.Clone(s.Tokens), pending: s.Pending, longest: s.longest, origin: s.Origin}
 	var err error
 	if c.logits, err = s.Logits(); err != nil {
 		return nil, err
@@ -52,6 +53,7 @@ func (s *Session) Rollback(c *Checkpoint) error {
 			return err
 		}
 		s.Tokens, s.Pending, s.longest = append(s.Tokens, c.tokens...), c.pending, c.longest
+		s.Origin = c.origin
 		return nil
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -189,10 +190,11 @@ func (s *Session) read(f *savedReader) error {
 			return err
 		}
 	}
-	if err := f.end(); err != nil {
+	sum, err := f.end()
+	if err != nil {
 		return err
 	}
-	s.Pending, s.longest = h.Pending, h.Longest
+	s.Pending, s.longest, s.Origin = h.Pending, h.Longest, sum
 	return s.setLogits(logits)
 }
 
@@ -271,8 +273,8 @@ func (f *savedReader) layer(s *Session, layer int) *h2o.LayerImage {
 	return image
 }
 
-// end checks the sum of all that was read, and that nothing follows.
-func (f *savedReader) end() error {
+// end checks the sum of all that was read, and that nothing follows, and returns the sum in hexadecimal.
+func (f *savedReader) end() (string, error) {
 	want := f.sum.Sum(nil)
 	got := f.bytes(len(want))
 	if f.err == nil && !bytes.Equal(got, want) {
@@ -281,5 +283,5 @@ func (f *savedReader) end() error {
 	if n, _ := io.ReadFull(f.r, make([]byte, 1)); f.err == nil && n > 0 {
 		f.err = errors.New("the file goes on behind its end")
 	}
-	return f.err
+	return hex.EncodeToString(want), f.err
 }

@@ -39,6 +39,7 @@ type SessionOptions struct {
 type Session struct {
 	Tokens  []int32 // processed so far
 	Pending int32   // the token that Generate sampled last and did not process, NoToken = none: with it a next prompt begins
+	Origin  string  // the SHA-256, in hexadecimal, of the saved session that this one was restored from; empty if from none
 
 	model  *Model
 	arena  *runtime.Arena
@@ -209,6 +210,9 @@ func (s *Session) normed(p *runtime.Program, w *vector, rows int, wanted bool) p
 	return u
 }
 
+// Options are what the session was opened with.
+func (s *Session) Options() SessionOptions { return s.opened }
+
 // Plan is what the cache's settings came to.
 func (s *Session) Plan() *h2o.Plan { return s.cache.Plan }
 
@@ -242,6 +246,7 @@ func (s *Session) PrintGraph(w io.Writer) {
 // Reset empties the session: the next prompt starts at position 0.
 func (s *Session) Reset() error {
 	s.Tokens, s.Pending, s.longest, s.prompt.broken = s.Tokens[:0], NoToken, 0, false
+	s.Origin = ""
 	return s.cache.Reset()
 }
 

@@ -26,7 +26,7 @@ var levels = [][]string{
 	{"model/gguf", "model/tokenizer", "model/builtin", "eval/data"},
 	{"model"},
 	{"eval", "serve", "ref", "shaders/gen"},
-	{"eval/report"},
+	{"eval/report", "replay"},
 	{"cmd/vkdecode"},
 	{"tests", "tests/drivers", "tests/speed"},
 }

@@ -30,6 +30,7 @@ type runReport struct {
 	StopReason    model.StopReason `json:"stop_reason"`
 	Seed          int64            `json:"seed"` // noSeed when nothing was drawn
 	KV            kvReport         `json:"kv"`
+	Stats         *runStats        `json:"stats,omitempty"` // with --stats
 	Timing        timing           `json:"timing"`
 	LogitsHash    string           `json:"logits_hash"` // SHA-256 of the last row's logits, f32 little-endian; empty if the prompt was cut short
 
@@ -77,8 +78,8 @@ func rate(tokens int, d time.Duration) float64 {
 	return float64(tokens) / d.Seconds()
 }
 
-// read takes from the session what the run left there.
-func (r *runReport) read(s *model.Session) error {
+// read takes from the session what the run left there. stats may be nil.
+func (r *runReport) read(s *model.Session, stats *statsCollector) error {
 	counts, err := s.Cache().Counts(0)
 	if err != nil {
 		return err
@@ -87,6 +88,11 @@ func (r *runReport) read(s *model.Session) error {
 	r.KV = kvReport{p.Settings.Policy, p.Type, p.Budget, p.Capacity, p.Bytes, s.Held(), p.Full, len(s.Tokens), counts.Kept, counts.Evicted}
 	if r.KV.BytesHeld != r.KV.BytesPlanned {
 		return fmt.Errorf("run: the cache holds %d bytes, %d were planned", r.KV.BytesHeld, r.KV.BytesPlanned)
+	}
+	if stats != nil {
+		if r.Stats, err = stats.report(s); err != nil {
+			return err
+		}
 	}
 	if len(s.Tokens) < r.SessionTokens+len(r.PromptTokens) {
 		return nil // no logits were wanted yet
@@ -151,8 +157,10 @@ func (r *runReport) print(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "memory   %s of K and V, %.1f%% of the %s of a full cache\n", binarySize(k.BytesHeld), 100*float64(k.BytesHeld)/float64(k.BytesFull), binarySize(k.BytesFull))
 	fmt.Fprintf(w, "evicted  %d over all layers and heads; %d slots per head live after %d tokens\n", k.Evicted, k.Kept, k.Seen)
-	_, err := fmt.Fprintf(w, "device   %s, loaded in %s\n", r.Device, seconds(t.LoadMS))
-	return err
+	if _, err := fmt.Fprintf(w, "device   %s, loaded in %s\n", r.Device, seconds(t.LoadMS)); err != nil || r.Stats == nil {
+		return err
+	}
+	return r.Stats.print(w)
 }
 
 func seconds(milliseconds float64) string {

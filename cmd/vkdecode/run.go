@@ -14,6 +14,7 @@ import (
 
 	"vkdecode/h2o"
 	"vkdecode/model"
+	"vkdecode/replay"
 	"vkdecode/runtime"
 )
 
@@ -24,6 +25,7 @@ type runFlags struct {
 	session         sessionFlags
 	ignoreEOS, anew bool
 	pinFirst        int
+	stats           bool
 	json            *bool
 }
 
@@ -43,6 +45,7 @@ Ctrl-C finishes the current step, reports what there is, in the files as well,
 and exits with 130; a second one ends at once.`,
 		Example: `  vkdecode run model.gguf -p "Why is the sky blue?"
   vkdecode run model.gguf -f article.txt --kv h2o --budget 20% -n 200
+  vkdecode run model.gguf -f article.txt --budget 10% --stats
   vkdecode run model.gguf --raw -p "Once upon a time" --temp 0 --json
   vkdecode run model.gguf --prompt-tokens 1,2,3 -n 8 --evict-log evictions.jsonl
   vkdecode run model.gguf -p "Who wrote War and Peace?" --ctx 4096 --save-session talk
@@ -57,6 +60,7 @@ and exits with 130; a second one ends at once.`,
 	cmd.Flags().BoolVar(&f.ignoreEOS, "ignore-eos", false, "go on after the model's end tokens")
 	cmd.Flags().IntVar(&f.pinFirst, "pin-first", 0, "never evict the first `N` tokens, such as a system message")
 	cmd.Flags().BoolVar(&f.anew, "record-each-step", false, "record the commands anew for every step (slow; for checking replay)")
+	cmd.Flags().BoolVar(&f.stats, "stats", false, "tell by layer what was kept and evicted, and where in the text the kept tokens stand")
 	f.json = jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runModel(cmd, args[0], f) }
 	return cmd
@@ -168,17 +172,23 @@ func generate(cmd *cobra.Command, c *configuration, f *runFlags, l *loaded, s *m
 	if err != nil {
 		return err
 	}
-	records, err := f.files.create(s, l.model.Vocab, f.session.save)
+	records, err := f.files.create(s, l.model.Vocab, f.session.save, replay.HeaderOf(s, l.model, l.engine, r.Model, version(), r.PromptTokens))
 	if err != nil {
 		return err
 	}
 	defer records.discard()
+	watch := records.observer()
+	var stats *statsCollector
+	if f.stats {
+		stats = newStats(s)
+		watch = stats.watch(watch)
+	}
 	out := newText(cmd.OutOrStdout(), l.model.Tokenizer, *f.json)
 
 	bar := newProgress(stderr, "prompt", int64(len(r.PromptTokens)))
 	begin := time.Now()
 	if len(r.PromptTokens) > 0 {
-		err = s.Prompt(ctx, r.PromptTokens, records.observer(), func(done int) { bar.set(int64(done)) })
+		err = s.Prompt(ctx, r.PromptTokens, watch, func(done int) { bar.set(int64(done)) })
 	}
 	bar.done()
 	prompted := len(s.Tokens) - r.SessionTokens
@@ -190,7 +200,7 @@ func generate(cmd *cobra.Command, c *configuration, f *runFlags, l *loaded, s *m
 		return err
 	default:
 		begin = time.Now()
-		if r.StopReason, err = s.Generate(ctx, model.Generation{Tokens: c.Generate.MaxNewTokens, Sampler: sampler, Observer: records.observer(), Continue: len(r.PromptTokens) == 0, Emit: func(token int32) error {
+		if r.StopReason, err = s.Generate(ctx, model.Generation{Tokens: c.Generate.MaxNewTokens, Sampler: sampler, Observer: watch, Continue: len(r.PromptTokens) == 0, Emit: func(token int32) error {
 			r.Tokens = append(r.Tokens, token)
 			if f.ignoreEOS || !slices.Contains(l.model.Ends(), token) {
 				out.push(token)
@@ -204,10 +214,10 @@ func generate(cmd *cobra.Command, c *configuration, f *runFlags, l *loaded, s *m
 
 	var lost error
 	r.Text, lost = out.end()
-	if err := r.read(s); err != nil {
+	if err := r.read(s, stats); err != nil {
 		return err
 	}
-	err = records.complete()
+	err = records.complete(r)
 	if lost == nil {
 		lost = r.write(cmd, *f.json)
 	}

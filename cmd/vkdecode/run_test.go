@@ -15,18 +15,19 @@ import (
 
 // runJSON is runReport as a reader of the JSON sees it.
 type runJSON struct {
-	Model         string  `json:"model"`
-	Device        string  `json:"device"`
-	Driver        string  `json:"driver"`
-	SessionTokens int     `json:"session_tokens"`
-	PromptTokens  []int32 `json:"prompt_tokens"`
-	Tokens        []int32 `json:"tokens"`
-	Text          string  `json:"text"`
-	StopReason    string  `json:"stop_reason"`
-	Seed          int64   `json:"seed"`
-	KV            kvJSON  `json:"kv"`
-	Timing        timing  `json:"timing"`
-	LogitsHash    string  `json:"logits_hash"`
+	Model         string    `json:"model"`
+	Device        string    `json:"device"`
+	Driver        string    `json:"driver"`
+	SessionTokens int       `json:"session_tokens"`
+	PromptTokens  []int32   `json:"prompt_tokens"`
+	Tokens        []int32   `json:"tokens"`
+	Text          string    `json:"text"`
+	StopReason    string    `json:"stop_reason"`
+	Seed          int64     `json:"seed"`
+	KV            kvJSON    `json:"kv"`
+	Stats         *runStats `json:"stats"`
+	Timing        timing    `json:"timing"`
+	LogitsHash    string    `json:"logits_hash"`
 }
 
 type kvJSON struct {
