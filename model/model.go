@@ -25,8 +25,7 @@ type architecture interface {
 }
 
 // attention records the attention of a layer over the session's cache: that of a decode step, or of a prompt's chunk.
-// What it returns, if not nil, is what that came to: x.Y is left alone.
-type attention func(p *runtime.Program, layer, rows int, x h2o.Activations) *h2o.Parts
+type attention func(p *runtime.Program, layer, rows int, x h2o.Activations)
 
 // widths are the row sizes, in elements, of a session's activations.
 type widths struct{ x, qkv, attn, ffn int }
