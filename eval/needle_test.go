@@ -51,7 +51,7 @@ func TestNeedlesAreFoundWhereTheCacheKeepsThem(t *testing.T) {
 	if got, want := found(results), []int{4, 4, 4, 4, 4, 4, 0, 0, 4, 0, 0, 4}; !slices.Equal(got, want) {
 		t.Errorf("found %v, want %v", got, want)
 	}
-	want := Recall{Kind: "needle", Setting: Setting{Policy: "window", Budget: "20%", BudgetSlots: 201, KVType: "f32", Positions: "original", Chunk: 1},
+	want := Recall{Kind: "needle", Setting: Setting{Policy: "window", Budget: "20%", BudgetSlots: 201, KVType: "f32", Positions: "original", Chunk: 1, PrefillPolicy: "window", Prefill: "bounded"},
 		Origin: Origin{"h", newText("", hay()).Hash}, Model: "m", Device: "d", Text: "hay.txt", Context: 1000, Depth: 1, Seed: 3, Needles: 4, Found: 4, LogProb: -0.5, BytesHeld: 202 * 64, Template: needleTemplate, Complete: true}
 	if results[8] != want {
 		t.Errorf("got  %+v\nwant %+v", results[8], want)

@@ -56,7 +56,7 @@ func (s *Session) preparePrompts() error {
 			s.prompt.chunk = s.body("chunk", s.chunk, attend)
 		}
 	}
-	for _, p := range s.prompt.programs() {
+	for _, p := range s.prompt.programs(s.decode) {
 		if err := p.Record(); err != nil {
 			return err
 		}
@@ -86,8 +86,8 @@ func (l *layerwise) record(s *Session, attend attention) {
 	}
 }
 
-// programs are all that there are.
-func (p *prompter) programs() (all []*runtime.Program) {
+// programs are all but that of a decode step, which may stand for a prompt of one row.
+func (p *prompter) programs(decode *runtime.Program) (all []*runtime.Program) {
 	if l := p.exact; l != nil {
 		all = append(all, l.first)
 		for i := range l.layers {
@@ -98,7 +98,10 @@ func (p *prompter) programs() (all []*runtime.Program) {
 	if p.chunk != p.row {
 		all = append(all, p.chunk)
 	}
-	return append(all, p.row)
+	if p.row != decode {
+		all = append(all, p.row)
+	}
+	return all
 }
 
 // Prompt processes tokens in chunks. Afterwards Logits gives those of the last. progress, if not nil, is called with the

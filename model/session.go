@@ -161,7 +161,7 @@ func (s *Session) prepare(o SessionOptions) error {
 
 // programs are those that every session has, in the order of their first use.
 func (s *Session) programs() []*runtime.Program {
-	all := append(s.prompt.programs(), s.decode, s.head, s.greedy)
+	all := append(s.prompt.programs(s.decode), s.decode, s.head, s.greedy)
 	if s.likely != nil {
 		all = append(all, s.headAll, s.likely.rows, s.likely.step)
 	}
@@ -256,7 +256,7 @@ func (s *Session) Close() {
 	if s.likely != nil {
 		s.likely.free()
 	}
-	for _, p := range append(s.prompt.programs(), s.decode, s.head, s.headAll, s.greedy) {
+	for _, p := range append(s.prompt.programs(s.decode), s.decode, s.head, s.headAll, s.greedy) {
 		if p != nil {
 			p.Free()
 		}
