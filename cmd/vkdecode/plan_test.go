@@ -138,7 +138,7 @@ func TestPlanSaysWhatIsMissingOrTooLarge(t *testing.T) {
 		guide + " --layers -1":                      "--layers -1, want at least 1",
 		guide + " --batch 0":                        "--batch 0, want at least 1",
 		guide + " --budget 1MiB":                    "one slot of every layer and KV head and the 256 that a prompt adds take 1347420160 bytes",
-		guide + " --budget 1GB":                     "lower --chunk",
+		guide + " --kv h2o --budget 1GB":            "lower --chunk",
 		guide + " --head-dim 999999999999":          "more bytes than 64 bits count",
 	} {
 		vkdecode(t, strings.Fields(line)...).want(t, exitUsage, part)
