@@ -179,7 +179,7 @@ func TestRunRefusesSessionsItCannotGoOnFrom(t *testing.T) {
 	refused(t, exitFailure, load("s", "--kv", "window"), "policy: h2o in the file, window here")
 	refused(t, exitFailure, load("s", "--budget", "7"), "budget: 8 slots per KV head in the file, 7 slots per KV head here")
 	refused(t, exitFailure, load("s", "--kv-type", "f32"), "KV type: f16/f16 in the file, f32/f32 here")
-	refused(t, exitUsage, load("s", "--pin-first", "3"), "--pin-first with --load-session")
+	refused(t, exitUsage, load("s", "--pin-first", "3"), "--pin-text with --load-session")
 	refused(t, exitUsage, load("s", "--system", "Be kind."), "system", "load-session")
 	refused(t, exitUsage, []string{builtinName, "-n", "3"}, "at least one of the flags", "load-session")
 	refused(t, exitFailure, append(prince[1:], "--save-session", "none/s"), "session: ", "no such file")
