@@ -249,6 +249,7 @@ func (p *Plan) layers(g Geometry, prompt int) error {
 		}
 		l.Capacity = min(l.Budget+p.Added, max(p.Context, p.Length))
 		if l.Most = l.Capacity; p.Staged && p.Prefill.Share == PerHead {
+			l.Capacity = l.Budget + p.Added // each head has room for all that may be added: shaders/share.comp
 			l.Most = min(l.Budget*g.Layers[i].KV+p.Added, p.Length)
 		}
 	}

@@ -176,7 +176,7 @@ func (r *replayer) compare(line []byte, here h2o.Eviction) error {
 		if there, e, err = r.lines.eviction(); errors.Is(err, io.EOF) {
 			r.ended = true
 		} else if err != nil {
-			return fmt.Errorf("replay: %s: %w", r.log.Path, err)
+			return err
 		} else {
 			r.result.Evictions.Log++
 			r.note(e, 0)
@@ -220,7 +220,7 @@ func (r *replayer) finish() error {
 		}
 	}
 	if r.steps != nil && out.Evictions.Log != end.Evictions {
-		return fmt.Errorf("replay: %s: line %d is no eviction, and there are %d before; the end tells of %d", r.log.Path, r.lines.number, out.Evictions.Log, end.Evictions)
+		return fmt.Errorf("line %d is no eviction, and there are %d before; the end tells of %d", r.lines.number, out.Evictions.Log, end.Evictions)
 	}
 	out.Evictions.Log = end.Evictions
 	if r.steps != nil {
@@ -249,7 +249,7 @@ func (r *replayer) finish() error {
 func (r *replayer) compareEnd() error {
 	line, err := r.lines.next()
 	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("replay: %s: %w", r.log.Path, err)
+		return err
 	}
 	there := string(line)
 	r.buffer.Reset()

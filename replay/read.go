@@ -33,6 +33,9 @@ func Open(path string) (_ *Log, err error) {
 	}
 	r := &lines{r: bufio.NewReaderSize(l.file, 1<<20)}
 	first, err := r.next()
+	if errors.Is(err, io.EOF) {
+		return nil, errors.New("the file is empty")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -72,11 +75,11 @@ func (l *Log) Close() error {
 // evictions begins to read the lines between header and end.
 func (l *Log) evictions() (*lines, error) {
 	if _, err := l.file.Seek(0, io.SeekStart); err != nil {
-		return nil, fmt.Errorf("replay: %w", err)
+		return nil, err
 	}
 	r := &lines{r: bufio.NewReaderSize(l.file, 1<<20)}
 	if _, err := r.next(); err != nil {
-		return nil, fmt.Errorf("replay: %s: %w", l.Path, err)
+		return nil, err
 	}
 	return r, nil
 }

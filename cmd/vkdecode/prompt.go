@@ -90,9 +90,11 @@ func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 }
 
 // encode turns the prompt into tokens of a model.
-func (p *prompt) encode(m *model.Model) ([]int32, error) {
+func (p *prompt) encode(m *model.Model) (e *encoded, err error) {
 	if p.ids {
-		return parseTokens(p.given, m.Vocab)
+		e = &encoded{}
+		e.tokens, err = parseTokens(p.given, m.Vocab)
+		return e, err
 	}
 	if m.Tokenizer == nil {
 		return nil, fmt.Errorf("%w; give the prompt as --prompt-tokens", m.TokenizerErr)
@@ -103,7 +105,6 @@ func (p *prompt) encode(m *model.Model) ([]int32, error) {
 		if p.system != "" {
 			messages = append(messages, Message{"system", p.system})
 		}
-		var err error
 		if text, err = render(m.Template, append(messages, Message{"user", text}), m.BOS, m.EOS, true); err != nil {
 			return nil, err
 		}
@@ -114,7 +115,7 @@ func (p *prompt) encode(m *model.Model) ([]int32, error) {
 	if len(tokens) == 0 {
 		return nil, usagef("prompt: the model has no token for any of it")
 	}
-	return tokens, nil
+	return &encoded{tokens, text}, nil
 }
 
 // next turns the prompt into tokens that go on after what a session holds. The token that the session left pending comes

@@ -113,7 +113,10 @@ func replayLog(cmd *cobra.Command, log, path string, sessions *sessionFlags) (_ 
 	bar := newProgress(stderr, "replay", int64(l.End.Seen))
 	defer bar.done()
 	r, err := replay.Run(ctx, l, s, replay.DeviceOf(on.engine), func(done int) { bar.set(int64(done)) })
-	return &replayed{r, l}, err
+	if err != nil {
+		return nil, fmt.Errorf("replay: %s: %w", log, err)
+	}
+	return &replayed{r, l}, nil
 }
 
 func (r *replayed) print(w io.Writer) error {

@@ -41,16 +41,17 @@ type runReport struct {
 const noSeed = -1
 
 type kvReport struct {
-	Policy        h2o.Spec `json:"policy"`
-	Type          string   `json:"type"`         // of K and V
-	BudgetSlots   int      `json:"budget_slots"` // per KV head, after eviction
-	CapacitySlots int      `json:"capacity_slots"`
-	BytesPlanned  int64    `json:"bytes_planned"` // K and V
-	BytesHeld     int64    `json:"bytes_held"`
-	BytesFull     int64    `json:"bytes_full"` // what full would hold for the same tokens
-	Seen          int      `json:"seen"`       // tokens processed
-	Kept          int      `json:"kept"`       // live slots of the fullest KV head
-	Evicted       int      `json:"evicted"`    // over all layers and heads
+	Policy        h2o.Spec   `json:"policy"`
+	Type          string     `json:"type"`         // of K and V
+	BudgetSlots   int        `json:"budget_slots"` // per KV head, after eviction
+	CapacitySlots int        `json:"capacity_slots"`
+	BytesPlanned  int64      `json:"bytes_planned"` // K and V
+	BytesHeld     int64      `json:"bytes_held"`
+	BytesFull     int64      `json:"bytes_full"`       // what full would hold for the same tokens
+	Seen          int        `json:"seen"`             // tokens processed
+	Kept          int        `json:"kept"`             // live slots of the fullest KV head
+	Evicted       int        `json:"evicted"`          // over all layers and heads
+	Pinned        []h2o.Span `json:"pinned,omitempty"` // positions that are never evicted
 }
 
 type timing struct {
@@ -85,7 +86,7 @@ func (r *runReport) read(s *model.Session, stats *statsCollector) error {
 		return err
 	}
 	p := r.plan
-	r.KV = kvReport{p.Settings.Policy, p.Type, p.Budget, p.Capacity, p.Bytes, s.Held(), p.Full, len(s.Tokens), counts.Kept, counts.Evicted}
+	r.KV = kvReport{p.Settings.Policy, p.Type, p.Budget, p.Capacity, p.Bytes, s.Held(), p.Full, len(s.Tokens), counts.Kept, counts.Evicted, p.Pinned}
 	if r.KV.BytesHeld != r.KV.BytesPlanned {
 		return fmt.Errorf("run: the cache holds %d bytes, %d were planned", r.KV.BytesHeld, r.KV.BytesPlanned)
 	}
@@ -154,6 +155,9 @@ func (r *runReport) print(w io.Writer) error {
 		fmt.Fprintf(w, "kv       %s, budget %s: %d slots per head for a context of %d tokens, %d with a chunk\n", k.Policy, p.Settings.Budget, k.BudgetSlots, p.Context, k.CapacitySlots)
 	} else {
 		fmt.Fprintf(w, "kv       %s: every token keeps its slot, %d per head for a context of %d tokens\n", k.Policy, k.CapacitySlots, p.Context)
+	}
+	for _, span := range k.Pinned {
+		fmt.Fprintf(w, "pinned   positions %d to %d\n", span.Begin, span.End-1)
 	}
 	fmt.Fprintf(w, "memory   %s of K and V, %.1f%% of the %s of a full cache\n", binarySize(k.BytesHeld), 100*float64(k.BytesHeld)/float64(k.BytesFull), binarySize(k.BytesFull))
 	fmt.Fprintf(w, "evicted  %d over all layers and heads; %d slots per head live after %d tokens\n", k.Evicted, k.Kept, k.Seen)

@@ -24,7 +24,7 @@ type runFlags struct {
 	files           recordFlags
 	session         sessionFlags
 	ignoreEOS, anew bool
-	pinFirst        int
+	pins            pinFlags
 	stats           bool
 	json            *bool
 }
@@ -46,6 +46,7 @@ and exits with 130; a second one ends at once.`,
 		Example: `  vkdecode run model.gguf -p "Why is the sky blue?"
   vkdecode run model.gguf -f article.txt --kv h2o --budget 20% -n 200
   vkdecode run model.gguf -f article.txt --budget 10% --stats
+  vkdecode run model.gguf --system "Answer in one word." --pin-system -f questions.txt
   vkdecode run model.gguf --raw -p "Once upon a time" --temp 0 --json
   vkdecode run model.gguf --prompt-tokens 1,2,3 -n 8 --evict-log evictions.jsonl
   vkdecode run model.gguf -p "Who wrote War and Peace?" --ctx 4096 --save-session talk
@@ -58,7 +59,7 @@ and exits with 130; a second one ends at once.`,
 	f.files.bind(cmd)
 	bindSettings(cmd, "device", "kv", "generate")
 	cmd.Flags().BoolVar(&f.ignoreEOS, "ignore-eos", false, "go on after the model's end tokens")
-	cmd.Flags().IntVar(&f.pinFirst, "pin-first", 0, "never evict the first `N` tokens, such as a system message")
+	f.pins.bind(cmd)
 	cmd.Flags().BoolVar(&f.anew, "record-each-step", false, "record the commands anew for every step (slow; for checking replay)")
 	cmd.Flags().BoolVar(&f.stats, "stats", false, "tell by layer what was kept and evicted, and where in the text the kept tokens stand")
 	f.json = jsonFlag(cmd)
@@ -86,11 +87,11 @@ func runModel(cmd *cobra.Command, path string, f *runFlags) (err error) {
 	if err := c.oneBudget("run"); err != nil {
 		return err
 	}
-	if f.pinFirst < 0 {
-		return usagef("run: --pin-first %d, want 0 or more", f.pinFirst)
+	if f.pins.first < 0 {
+		return usagef("run: --pin-first %d, want 0 or more", f.pins.first)
 	}
-	if from != nil && f.pinFirst > 0 {
-		return usagef("run: --pin-first with --load-session: what is pinned was said when the session began")
+	if from != nil && f.pins.given() {
+		return usagef("run: --pin-first, --pin-system or --pin-text with --load-session: what is pinned was said when the session began")
 	}
 	given, err := f.prompt.read(cmd)
 	if err != nil {
@@ -105,16 +106,11 @@ func runModel(cmd *cobra.Command, path string, f *runFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
 	l.engine.Anew = f.anew
-	var tokens []int32
-	if from == nil {
-		tokens, err = given.encode(l.model)
-	} else {
-		tokens, err = given.next(l.model, from.Pending)
-	}
+	tokens, pinned, err := f.begin(given, l.model, from)
 	if err != nil {
 		return err
 	}
-	s, err := l.newSession(c, f, from, len(tokens), stderr)
+	s, err := l.newSession(c, f, from, len(tokens), pinned, stderr)
 	if err != nil {
 		return err
 	}
@@ -142,16 +138,25 @@ func runModel(cmd *cobra.Command, path string, f *runFlags) (err error) {
 	return generate(cmd, c, f, l, s, r)
 }
 
+// begin gives the tokens of the prompt and which positions are pinned: in a session that is loaded, what it was opened with.
+func (f *runFlags) begin(given *prompt, m *model.Model, from *loadedSession) ([]int32, []h2o.Span, error) {
+	if from != nil {
+		tokens, err := given.next(m, from.Pending)
+		return tokens, from.KV.Pinned, err
+	}
+	e, err := given.encode(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	pinned, err := f.pins.spans(given, m, e)
+	return e.tokens, pinned, err
+}
+
 // newSession opens a session for a prompt of so many tokens and the new tokens of the configuration, after those of a
 // session that is loaded, if one is.
-func (l *loaded) newSession(c *configuration, f *runFlags, from *loadedSession, prompt int, stderr io.Writer) (*model.Session, error) {
+func (l *loaded) newSession(c *configuration, f *runFlags, from *loadedSession, prompt int, pinned []h2o.Span, stderr io.Writer) (*model.Session, error) {
 	kv := c.cache(c.KV.Policies[0], c.KV.Budget)
-	if f.pinFirst > 0 {
-		kv.Pinned = []h2o.Span{{Begin: 0, End: f.pinFirst}}
-	}
-	if from != nil {
-		kv.Pinned = from.KV.Pinned
-	}
+	kv.Pinned = pinned
 	o := f.session.options(c, kv, from, prompt, c.Generate.MaxNewTokens)
 	o.Ends = !f.ignoreEOS
 	plan, err := h2o.NewPlan(kv, l.model.Geometry(), o.Context, o.Length, o.Prompt)

@@ -31,16 +31,17 @@ type runJSON struct {
 }
 
 type kvJSON struct {
-	Policy        string `json:"policy"`
-	Type          string `json:"type"`
-	BudgetSlots   int    `json:"budget_slots"`
-	CapacitySlots int    `json:"capacity_slots"`
-	BytesPlanned  int64  `json:"bytes_planned"`
-	BytesHeld     int64  `json:"bytes_held"`
-	BytesFull     int64  `json:"bytes_full"`
-	Seen          int    `json:"seen"`
-	Kept          int    `json:"kept"`
-	Evicted       int    `json:"evicted"`
+	Policy        string     `json:"policy"`
+	Type          string     `json:"type"`
+	BudgetSlots   int        `json:"budget_slots"`
+	CapacitySlots int        `json:"capacity_slots"`
+	BytesPlanned  int64      `json:"bytes_planned"`
+	BytesHeld     int64      `json:"bytes_held"`
+	BytesFull     int64      `json:"bytes_full"`
+	Seen          int        `json:"seen"`
+	Kept          int        `json:"kept"`
+	Evicted       int        `json:"evicted"`
+	Pinned        []h2o.Span `json:"pinned"`
 }
 
 // Prince is a prompt of three tokens, and 42 tokens are processed for 40 new ones.
@@ -68,7 +69,7 @@ func TestRunReportsWhatItDid(t *testing.T) {
 			t.Errorf("prompt %v, new %v, text %q", r.PromptTokens, r.Tokens, r.Text)
 		}
 		// 20 % of 42 tokens; the prompt is the largest chunk.
-		want := kvJSON{"h2o", "f16", 8, 11, 11 * slotBytes, 11 * slotBytes, 42 * slotBytes, 42, 8, (42 - 8) * 6}
+		want := kvJSON{"h2o", "f16", 8, 11, 11 * slotBytes, 11 * slotBytes, 42 * slotBytes, 42, 8, (42 - 8) * 6, nil}
 		if diff := cmp.Diff(want, r.KV); diff != "" {
 			t.Errorf("kv: %s", diff)
 		}

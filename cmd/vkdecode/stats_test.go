@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"math"
-	"os"
 	"strings"
 	"testing"
 
@@ -87,8 +86,8 @@ func TestStatsCanBeRead(t *testing.T) {
 	onFirstDriver(t, nil)
 	got := vkdecode(t, append(prince, "--stats", "--evict-log", "e.jsonl")...)
 	got.want(t, exitOK, "layer  seen  kept  min  max  evicted  attention lost\n    0    42   8.0    8    8       68  ", "  all                            204  ", "%\n\npositions  kept", "    39–41    1", "  ####")
-	if log, err := os.ReadFile("e.jsonl"); err != nil || strings.Count(string(log), "\n") != 204 {
-		t.Errorf("the eviction log beside the stats: %v", err)
+	if n := strings.Count(evictionsOf(t, "e.jsonl"), "\n"); n != 204 {
+		t.Errorf("%d lines in the eviction log beside the stats", n)
 	}
 	vkdecode(t, append(prince, "--stats", "--kv", "window")...).want(t, exitOK, "       68               –\n")
 	// One token, and so one bucket.
