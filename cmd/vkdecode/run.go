@@ -40,6 +40,9 @@ MODEL is a GGUF file, or builtin: for the small model inside the program. The
 prompt is wrapped in the model's chat template where it has one; --raw takes it as
 it is, with special tokens in the text understood.
 
+--save-session keeps the session for another run: --load-session goes on from it,
+under the same settings, as if nothing had been in between.
+
 The text goes to standard output as it comes, the figures to standard error.
 Ctrl-C finishes the current step, reports what there is, in the files as well,
 and exits with 130; a second one ends at once.`,
