@@ -36,7 +36,7 @@ func savedSettings() (all []h2o.Settings) {
 		prefill(kv("h2o", "48", 0.5, 16), "snapkv", "bounded"),
 		prefill(kv("adakv", "48", 0.5, 16), "", "bounded"),
 		prefill(kv("window", "48", 0.5, 16), "h2o", "exact"),
-		prefill(typed(kv("h2o:every=5", "40", 0.25, 7), "f16/q8_0"), "tova", "bounded"),
+		prefill(typed(kv("h2o:every=5", "40", 0.25, 7), "f16/q8_0"), "window", "bounded"),
 		kv("snapkv:decode=grow", "40", 0.5, 16),
 		renumbered(typed(kv("h2o:decay=0.9", "24", 0.5, 1), "q4_0")),
 		pinned(typed(kv("h2o:score=layer", "24", 0.5, 16), "f16"), h2o.Span{Begin: 2, End: 7}),

@@ -117,7 +117,7 @@ func TestEveryPolicyRunsWithEveryType(t *testing.T) {
 		m, ids := builtinOn(t, d), passageIDs(t)[:90]
 		for _, policy := range h2o.Names() {
 			for _, types := range append(slices.Clone(shaders.CacheTypes), quantised[2:]...) {
-				if err := runTyped(t, m, typed(kv(policy, "24", 0.5, 16), types), ids); err != nil {
+				if err := runTyped(t, m, typed(kv(policy, "40", 0.5, 16), types), ids); err != nil {
 					t.Errorf("%s, %s: %v", policy, types, err)
 				}
 			}

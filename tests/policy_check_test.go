@@ -208,10 +208,14 @@ func checkVictims(h *history) error {
 			if slices.Sort(all); !slices.Equal(all, live) {
 				return fmt.Errorf("%d tokens seen: kept and evicted positions are %v, want %v", seen, all, live)
 			}
-			if h.plan.Prefill.Share != h2o.PerHead && kept.Budget != h.plan.Layers[layer].Budget {
-				return fmt.Errorf("%d tokens seen: budget of %d slots, want %d", seen, kept.Budget, h.plan.Layers[layer].Budget)
+			budget, want := kept.Budget, h.plan.Layers[layer].Budget
+			if !h.plan.Policy.Evicts {
+				budget = want
 			}
-			excess := max(0, len(live)-kept.Budget)
+			if h.plan.Prefill.Share != h2o.PerHead && budget != want {
+				return fmt.Errorf("%d tokens seen: budget of %d slots, want %d", seen, budget, want)
+			}
+			excess := max(0, len(live)-budget)
 			if every := h.plan.Policy.Every; !staged && (every == 0 && !step.prompt || excess < every && (!step.prompt || h.plan.Chunk == 1 && !step.ends)) {
 				excess = 0 // waits for more
 			}
