@@ -10,6 +10,7 @@ import (
 
 // scratch is what attention needs between its kernels, for a slice of rows.
 type scratch struct {
+	parts  *runtime.Tensor // (seqs, heads, ranges) HeadPad + 4 f32: see Parts; nil where single tokens are attended to as several
 	q      *runtime.Tensor // (rows, heads, HeadPad) f32
 	e      *runtime.Tensor // (slice rows, heads, stride) f32
 	peaks  *runtime.Tensor // (slice rows, heads, splits) m, sum
@@ -78,9 +79,17 @@ func (c *Cache) planScratch(a *runtime.Arena) {
 		slots = max(slots, int64(v.slice*v.heads.Query*v.stride))
 		splits = max(splits, int64(v.slice*v.heads.Query*v.splits))
 	}
+	peaks, shares := 2*splits, splits
+	for layer := range c.pools { // single tokens share it
+		n := int64(c.seqs*c.geometry.Layers[layer].Query) * int64(c.tokenSplits(layer))
+		slots, peaks, shares = max(slots, n*int64(c.engine.Tuning.TokenSplit())), max(peaks, n), max(shares, n)
+	}
 	c.scratch = scratch{
 		q: a.Tensor("scratch.q", int64(c.rows*heads*pad)*4), e: a.Tensor("scratch.e", slots*4),
-		peaks: a.Tensor("scratch.peaks", splits*8), shares: a.Tensor("scratch.shares", splits*4), o: a.Tensor("scratch.o", splits*int64(pad)*4),
+		peaks: a.Tensor("scratch.peaks", peaks*4), shares: a.Tensor("scratch.shares", shares*4), o: a.Tensor("scratch.o", splits*int64(pad)*4),
+	}
+	if c.engine.Tuning.TokenDepth > 0 {
+		c.scratch.parts = a.Tensor("scratch.parts", int64(c.seqs*heads*c.engine.Tuning.Ranges)*int64(pad+4)*4)
 	}
 }
 
@@ -95,11 +104,17 @@ type Activations struct {
 
 // Decode records a layer's attention for up to rows rows, each of its own sequence (batch) or consecutive tokens of one:
 // the new tokens enter the cache, every row attends to what it may see, scores are updated, and what is above the budget
-// goes.
-func (c *Cache) Decode(p *runtime.Program, step *runtime.Tensor, layer, rows int, batch bool, x Activations) {
+// goes. What is returned, if not nil, is the attention in parts, and x.Y is left alone: Merge or a product that takes them
+// brings them together.
+func (c *Cache) Decode(p *runtime.Program, step *runtime.Tensor, layer, rows int, batch bool, x Activations) (parts *Parts) {
 	v := c.own(layer)
-	c.attend(p, step, v, c.Plan.Policy.Update != UpdateNone, rows, batch, x)
+	if batch && c.whole(x.Rotation) {
+		parts = c.attendTokens(p, step, v, rows, x)
+	} else {
+		c.attend(p, step, v, c.Plan.Policy.Update != UpdateNone, rows, batch, x)
+	}
 	c.evict(p, step, v)
+	return parts
 }
 
 // attend records what comes before evictions; scores: attention changes them.
@@ -116,12 +131,17 @@ func (c *Cache) attend(p *runtime.Program, step *runtime.Tensor, v view, scores 
 		c.values(p, step, v, row, n, rowTile)
 		c.merge(p, step, v, row, n, x)
 		if scores {
-			p.Dispatch(shaders.Score{Lanes: uint32(t.Lanes), Split: uint32(t.Split()), KvHeads: uint32(v.heads.KV), Group: v.group(),
-				Head: v.first, Layer: uint32(v.layer), Row: uint32(row), Rows: uint32(n), Stride: uint32(v.stride), Splits: uint32(v.splits),
-				Step: step.Range, Table: v.table.Range, E: c.scratch.e.Range, Shares: c.scratch.shares.Range, Slots: v.slots.Range, SlotsOut: v.slots.Range},
-				c.engine.Variant("", ""), v.splits, v.heads.KV, c.seqs)
+			c.score(p, step, v, row, n, t.Split(), v.splits)
 		}
 	}
+}
+
+// score records what attention makes of the scores: that of n rows from the given one, in so many splits of so many slots.
+func (c *Cache) score(p *runtime.Program, step *runtime.Tensor, v view, row, n, split, splits int) {
+	p.Dispatch(shaders.Score{Lanes: uint32(c.engine.Tuning.Lanes), Split: uint32(split), KvHeads: uint32(v.heads.KV), Group: v.group(),
+		Head: v.first, Layer: uint32(v.layer), Row: uint32(row), Rows: uint32(n), Stride: uint32(splits * split), Splits: uint32(splits),
+		Step: step.Range, Table: v.table.Range, E: c.scratch.e.Range, Shares: c.scratch.shares.Range, Slots: v.slots.Range, SlotsOut: v.slots.Range},
+		c.engine.Variant("", ""), splits, v.heads.KV, c.seqs)
 }
 
 func (v view) group() uint32 { return uint32(v.heads.Query / v.heads.KV) }

@@ -73,7 +73,7 @@ func (c *Cache) Observed() *runtime.Tensor { return c.stage.observed }
 // the layer must have been entered, and is left after the last chunk; otherwise the chunk is all.
 func (c *Cache) Prompt(p *runtime.Program, step *runtime.Tensor, layer, rows int, x Activations) {
 	if c.stage == nil {
-		c.Decode(p, step, layer, rows, false, x)
+		c.Decode(p, step, layer, rows, false, x) // in no parts: rows are of one sequence
 		return
 	}
 	if !c.Plan.Exact {

@@ -95,8 +95,14 @@ func (m *llama) layer(p *runtime.Program, s *Session, i, rows int, attend attent
 		part.multiply(e, p, step, qkv)
 		qkv.yOffset += part.rows
 	}
-	attend(p, i, rows, h2o.Activations{X: s.qkv.Range, Y: s.attn.Range, XStride: w.qkv, YStride: w.attn, Rotation: m.rotation(s)})
-	l.out.multiply(e, p, step, product{x: s.attn.Range, y: s.x.Range, res: s.x.Range, xStride: w.attn, yStride: w.x, epilogue: addRes, rows: rows})
+	attn := product{x: s.attn.Range, y: s.x.Range, res: s.x.Range, xStride: w.attn, yStride: w.x, epilogue: addRes, rows: rows}
+	parts := attend(p, i, rows, h2o.Activations{X: s.qkv.Range, Y: s.attn.Range, XStride: w.qkv, YStride: w.attn, Rotation: m.rotation(s)})
+	if parts != nil && e.Tuning.MergesParts() {
+		attn.parts = parts
+	} else if parts != nil {
+		s.cache.Merge(p, step, parts, rows, s.attn.Range, w.attn)
+	}
+	l.out.multiply(e, p, step, attn)
 	ffn := s.normed(p, l.ffnNorm, rows, false)
 	ffn.y, ffn.yStride, ffn.epilogue = s.ffn.Range, w.ffn, siluPair
 	if len(l.gateUp) == 2 {
@@ -107,7 +113,9 @@ func (m *llama) layer(p *runtime.Program, s *Session, i, rows int, attend attent
 	l.gateUp[len(l.gateUp)-1].multiply(e, p, step, ffn)
 	// A width that varies by layer leaves numbers of a wider layer behind: its weights there are zero, see planes.
 	l.down.multiply(e, p, step, product{x: s.ffn.Range, y: s.x.Range, res: s.x.Range, xStride: w.ffn, yStride: w.x, epilogue: addRes, rows: rows})
-	p.Cut()
+	if rows > 1 { // one row is soon done: a submit of all layers costs less
+		p.Cut()
+	}
 }
 
 // rotation is how queries and keys are turned: GGUF keeps pairs side by side.

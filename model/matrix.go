@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"vkdecode/h2o"
 	"vkdecode/model/gguf"
 	"vkdecode/runtime"
 	"vkdecode/shaders"
@@ -202,8 +203,9 @@ type product struct {
 	yStride  int
 	yOffset  int
 	epilogue uint32
-	norm     *vector // of x, nil for none
-	width    int     // elements of x that count for its norm
+	parts    *h2o.Parts // what x is, nil for x itself
+	norm     *vector    // of x, nil for none
+	width    int        // elements of x that count for its norm
 	eps      float32
 	rows     int  // activation rows, at most
 	outs     bool // the rows are those whose logits are wanted
@@ -224,6 +226,10 @@ func (m *Matrix) multiply(e *runtime.Engine, p *runtime.Program, step *runtime.T
 	}
 	if u.norm != nil {
 		k.Normed, k.Eps, k.Norm = uint32(u.width), u.eps, u.norm.tensor.Range
+	}
+	if u.parts != nil {
+		k.Parts, k.Heads, k.HeadQuads, k.PadQuads = uint32(u.parts.Count), uint32(u.parts.Heads), uint32(u.parts.Dim/4), uint32(u.parts.Pad/4)
+		k.X, k.XStride = u.parts.Range, uint32(u.parts.Stride()/4)
 	}
 	if m.bias != nil {
 		k.Biased, k.Bias = 1, m.bias.Range

@@ -25,7 +25,8 @@ type architecture interface {
 }
 
 // attention records the attention of a layer over the session's cache: that of a decode step, or of a prompt's chunk.
-type attention func(p *runtime.Program, layer, rows int, x h2o.Activations)
+// What it returns, if not nil, is what that came to: x.Y is left alone.
+type attention func(p *runtime.Program, layer, rows int, x h2o.Activations) *h2o.Parts
 
 // widths are the row sizes, in elements, of a session's activations.
 type widths struct{ x, qkv, attn, ffn int }

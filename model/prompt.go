@@ -41,8 +41,9 @@ func (s *Session) preparePrompts() error {
 	if s.cache.Observes() > 0 {
 		s.prompt.observed = runtime.NewStep(s.model.engine.Device, s.cache.Observed())
 	}
-	attend := func(p *runtime.Program, layer, rows int, x h2o.Activations) {
+	attend := func(p *runtime.Program, layer, rows int, x h2o.Activations) *h2o.Parts {
 		s.cache.Prompt(p, s.step, layer, rows, x)
+		return nil
 	}
 	if l := s.prompt.exact; l != nil {
 		l.record(s, attend)

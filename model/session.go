@@ -127,8 +127,8 @@ func (s *Session) prepare(o SessionOptions) error {
 	if err := e.Device.Write(s.endList.Slice(0, int64(4*len(ends))), wordBytes(ends)); err != nil {
 		return err
 	}
-	s.decode = s.body("decode", 1, func(p *runtime.Program, layer, rows int, x h2o.Activations) {
-		s.cache.Decode(p, s.step, layer, rows, true, x)
+	s.decode = s.body("decode", 1, func(p *runtime.Program, layer, rows int, x h2o.Activations) *h2o.Parts {
+		return s.cache.Decode(p, s.step, layer, rows, true, x)
 	})
 	if err := s.decode.Record(); err != nil {
 		return err

@@ -67,3 +67,76 @@ func addTo(sum []float64, factor float64, x []float64) {
 		sum[i] += factor * v
 	}
 }
+
+// Part is what a walk over a range of a head's slots leaves of one query: attend_token.comp.
+type Part struct {
+	Peak float64   // largest q k
+	Sum  float64   // of e = exp(q k - Peak)
+	O    []float64 // (pad) sum of e v
+
+	Peaks []float64 // (splits of the range) largest q k so far
+	E     []float64 // (slots of the range) exp(q k - the split's Peaks)
+}
+
+// Walk is the attention of a query that sees all live slots of a head, in so many ranges of as many splits each. The last
+// ranges may be empty.
+func (p *Pool) Walk(h Head, live int, q []float64, split, ranges int) []Part {
+	parts := make([]Part, ranges)
+	perRange := (live + split*ranges - 1) / (split * ranges) * split
+	for i := range parts {
+		part := &parts[i]
+		*part = Part{Peak: Never, O: make([]float64, p.Pad)}
+		begin, end := min(i*perRange, live), min((i+1)*perRange, live)
+		logits := make([]float64, end-begin)
+		for n := range logits {
+			logits[n] = dot(q, p.key(h.Offset+begin+n))
+		}
+		for first := 0; first < len(logits); first += split {
+			of := logits[first:min(first+split, len(logits))]
+			for _, l := range of {
+				part.Peak = max(part.Peak, l)
+			}
+			part.Peaks = append(part.Peaks, part.Peak)
+			for _, l := range of {
+				part.E = append(part.E, math.Exp(l-part.Peak))
+			}
+		}
+		for n, l := range logits {
+			e := math.Exp(l - part.Peak)
+			part.Sum += e
+			addTo(part.O, e, p.value(h.Offset+begin+n))
+		}
+	}
+	return parts
+}
+
+// whole is the largest q k of all parts, and the sum of exp(q k - largest).
+func whole(parts []Part) (peak, sum float64) {
+	peak = Never
+	for _, p := range parts {
+		peak = max(peak, p.Peak)
+	}
+	for _, p := range parts {
+		sum += math.Exp(p.Peak-peak) * p.Sum
+	}
+	return peak, sum
+}
+
+// Merge is softmax(q k) v, from its parts.
+func Merge(parts []Part) []float64 {
+	y := make([]float64, len(parts[0].O))
+	peak, sum := whole(parts)
+	for _, p := range parts {
+		addTo(y, math.Exp(p.Peak-peak)/sum, p.O)
+	}
+	return y
+}
+
+// Shares turn e for some peaks into probabilities.
+func Shares(parts []Part, peaks []float64) (f []float64) {
+	peak, sum := whole(parts)
+	for _, p := range peaks {
+		f = append(f, math.Exp(p-peak)/sum)
+	}
+	return f
+}

@@ -117,6 +117,29 @@ func TestAttendIsSoftmaxOverWhatTheQuerySees(t *testing.T) {
 	}
 }
 
+func TestWalkLeavesPartsThatMergeToAttention(t *testing.T) {
+	ln3 := math.Log(3)
+	p := &Pool{Pad: 1, K: []float64{7, 0, ln3, 0, 0, ln3}, V: []float64{9, 4, 8, 16, 2, 6}, Slots: make([]Slot, 6)}
+	parts := p.Walk(Head{Offset: 1}, 5, []float64{1}, 2, 2) // three splits: two in the first range
+	a := p.Attend(Head{Offset: 1}, 5, []float32{1}, 9, 2)
+	for _, c := range []struct {
+		name      string
+		got, want []float64
+	}{
+		{"peaks", slices.Concat([]float64{parts[0].Peak, parts[1].Peak}, parts[0].Peaks, parts[1].Peaks), []float64{ln3, ln3, ln3, ln3, ln3}},
+		{"sums", []float64{parts[0].Sum, parts[1].Sum}, []float64{2, 1}}, {"o", slices.Concat(parts[0].O, parts[1].O), []float64{(4+16+2)/3. + 8, 6}},
+		{"e", slices.Concat(parts[0].E, parts[1].E), []float64{1. / 3, 1, 1. / 3, 1. / 3, 1}},
+		{"merged", Merge(parts), a.Y}, {"in one range", Merge(p.Walk(Head{Offset: 1}, 5, []float64{1}, 3, 1)), a.Y},
+		{"with an empty range", Merge(p.Walk(Head{Offset: 1}, 5, []float64{1}, 3, 3)), a.Y},
+		{"probabilities", []float64{Shares(parts, parts[0].Peaks)[0] * parts[0].E[1], Shares(parts, parts[1].Peaks)[0] * parts[1].E[0]}, []float64{a.P[1], a.P[4]}},
+		{"so far", p.Walk(Head{Offset: 1}, 2, []float64{1}, 1, 1)[0].Peaks, []float64{0, ln3}},
+	} {
+		if !near(c.got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, c.got, c.want)
+		}
+	}
+}
+
 func TestEvictTakesTheLowestAndOfEqualsTheOlder(t *testing.T) {
 	pool := func(slots ...Slot) *Pool { return &Pool{Slots: slots} }
 	ties := pool(Slot{15, 1}, Slot{36, 1}, Slot{13, 1}, Slot{10, 1})

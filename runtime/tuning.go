@@ -16,21 +16,30 @@ type Tuning struct {
 	Threads    int // that take a dispatch's workgroups in equal shares, 0 = unknown or very many
 	Cols       int // matrix products: activation rows per invocation for chunks
 	Depth      int // attention: slots per lane; a split has Depth * Lanes
+	TokenDepth int // the same for attention of single tokens; 0: it is not one kernel
+	Ranges     int // attention of single tokens: workgroups along the slots of a head
 	RowTile    int // attention: rows per workgroup for chunks
 	SliceBytes int // attention: scratch for the probabilities of a slice of rows, at most
 }
+
+// Bindings of attend_token, more than every device has.
+const tokenInputs, tokenOutputs = 6, 6
 
 // TuningFor chooses for a device. CPU drivers run one subgroup as one vector and pay dearly for barriers and for lanes
 // along the columns: one lane per weight row, 16 rows each, won on both. lavapipe reads texel buffers ten times faster
 // than storage buffers; SwiftShader gains nothing from them and limits them to 1 MiB. GPUs want many small workgroups
 // and coalesced reads along the columns.
 func TuningFor(info vk.DeviceInfo) Tuning {
-	t := Tuning{Form: shaders.Shared, Lanes: 64, Run: 32, Rows: 4, Cols: 4, Depth: 2, RowTile: 4, SliceBytes: 32 << 20}
+	t := Tuning{Form: shaders.Shared, Lanes: 64, Run: 32, Rows: 4, Cols: 4, Depth: 2, TokenDepth: 1, Ranges: 16, RowTile: 4, SliceBytes: 32 << 20}
 	if info.Kind == "cpu" {
 		t.Form, t.Lanes, t.Run, t.Rows, t.Depth = shaders.Storage, int(info.Limits.SubgroupSize), 1, 16, 8
+		t.TokenDepth, t.Ranges = 4, 4
 		if info.Limits.MaxTexelElements >= 1<<27 {
 			t.Form, t.Threads = shaders.Texel, runtime.NumCPU()
 		}
+	}
+	if buffers := int(info.Limits.MaxStorageBuffers); buffers < tokenOutputs || t.Form != shaders.Texel && buffers < tokenOutputs+tokenInputs {
+		t.TokenDepth = 0
 	}
 	return t
 }
@@ -55,5 +64,12 @@ func (t Tuning) RowsFor(rows int) int {
 	return best
 }
 
+// MergesParts tells whether products bring the parts of attention together on the way: it costs every workgroup a little,
+// where a dispatch of its own costs more.
+func (t Tuning) MergesParts() bool { return t.Form == shaders.Texel && t.Run == 1 }
+
 // Split is the number of slots in one split of attention.
 func (t Tuning) Split() int { return t.Depth * t.Lanes }
+
+// TokenSplit is the same for attention of single tokens, 0 if that is not one kernel.
+func (t Tuning) TokenSplit() int { return t.TokenDepth * t.Lanes }

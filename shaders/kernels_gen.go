@@ -181,6 +181,78 @@ func (k AttendMerge) Call(v Variant) (Call, error) {
 	return attendMergeInfo.call(v, []uint32{k.Lanes, k.Split, k.KvHeads, k.Group, k.HeadDim, k.HeadPad, k.Values}, push, []vk.Range{k.Step, k.Table, k.Peaks, k.O, k.Y, k.Shares})
 }
 
+// AttendToken binds attend_token.comp.
+//
+// All of a layer's attention where every row is the one new token of its sequence, in one walk over the cache: q and k are
+// rotated, k and v enter the slot behind the live ones, and of each range of slots o = sum of e v is left with the range's
+// maximum m of q k and the sum of e = exp(q k - m). Who reads the parts brings them together: see matmul.comp.
+// The slots of a head are RANGES ranges of as many splits; a split has DEPTH * lanes slots, a lane every lanes-th of them.
+// In the walk over a range m is the maximum so far. Where scores are kept, e of every split is left with the m it is for.
+// For V, WIDE lanes share the dimensions of a head, the others take further slots.
+// Grid: x over ranges, y over KV heads and tiles of their query heads, z over rows. Twin: ref/attend.go
+type AttendToken struct {
+	Lanes    uint32 // workgroup size
+	Depth    uint32 // slots per lane in a split
+	KvHeads  uint32
+	Group    uint32 // query heads per KV head
+	HeadTile uint32 // query heads per workgroup, at most 4
+	HeadDim  uint32 // dimensions of a head in x, a multiple of 4
+	HeadPad  uint32 // the same, padded: what the cache holds
+	RopeDim  uint32 // leading dimensions that are rotated, a multiple of 4; pairs are neighbours
+	Wide     uint32 // lanes along the dimensions, a power of two
+	Ranges   uint32 // per head
+	Scored   uint32 // 1: E and Peaks are written
+
+	Head    uint32  // first entry of the layer in Table
+	XStride uint32  // vec4 per row of x
+	Stride  uint32  // of e, in slots
+	Splits  uint32  // stride of peaks, in splits
+	Scale   float32 // of q: 1 / sqrt(HEAD_DIM)
+	KPlane  uint32  // first uvec4 of scales in K
+	VPlane  uint32  // first uvec4 of scales in V
+
+	Step     vk.Range
+	Table    vk.Range
+	K        vk.Range // (slots, HEAD_PAD) packed, scales
+	V        vk.Range // (slots, HEAD_PAD) packed, scales
+	X        vk.Range // (rows, x_stride) f32: q heads, k heads, v heads
+	Rope     vk.Range // (positions, ROPE_DIM / 2) cos, sin: two pairs to an element
+	KOut     vk.Range // the same as K
+	VOut     vk.Range // the same as V
+	SlotsOut vk.Range // (slots) position, score as f32 bits
+	Parts    vk.Range // (rows, heads, RANGES) o of HEAD_PAD f32; m, sum of e, -, -
+	E        vk.Range // (rows, heads, stride) f32
+	Peaks    vk.Range // (rows, heads, splits) m of the splits
+}
+
+var attendTokenInfo = info{name: "attend_token", weights: false, cache: true, push: 28, count: 11, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},   // Step
+	{vk.RGBA32Uint, Read},   // Table
+	{vk.RGBA32Uint, Read},   // K
+	{vk.RGBA32Uint, Read},   // V
+	{vk.RGBA32Float, Read},  // X
+	{vk.RGBA32Float, Read},  // Rope
+	{vk.RGBA32Uint, Write},  // KOut
+	{vk.RGBA32Uint, Write},  // VOut
+	{vk.RG32Uint, Write},    // SlotsOut
+	{vk.RGBA32Float, Write}, // Parts
+	{vk.R32Float, Write},    // E
+	{vk.R32Float, Write},    // Peaks
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k AttendToken) Call(v Variant) (Call, error) {
+	push := make([]byte, 28)
+	binary.LittleEndian.PutUint32(push[0:], k.Head)
+	binary.LittleEndian.PutUint32(push[4:], k.XStride)
+	binary.LittleEndian.PutUint32(push[8:], k.Stride)
+	binary.LittleEndian.PutUint32(push[12:], k.Splits)
+	binary.LittleEndian.PutUint32(push[16:], math.Float32bits(k.Scale))
+	binary.LittleEndian.PutUint32(push[20:], k.KPlane)
+	binary.LittleEndian.PutUint32(push[24:], k.VPlane)
+	return attendTokenInfo.call(v, []uint32{k.Lanes, k.Depth, k.KvHeads, k.Group, k.HeadTile, k.HeadDim, k.HeadPad, k.RopeDim, k.Wide, k.Ranges, k.Scored}, push, []vk.Range{k.Step, k.Table, k.K, k.V, k.X, k.Rope, k.KOut, k.VOut, k.SlotsOut, k.Parts, k.E, k.Peaks})
+}
+
 // AttendValues binds attend_values.comp.
 //
 // Second part of attention: o = sum over the split's slots of e v, for all queries of the tile. WIDE lanes share the
@@ -535,14 +607,18 @@ func (k Kl) Call(v Variant) (Call, error) {
 // of 32 columns. Grid: x over groups of weight rows, y over tiles of COLS activation rows. Layout of the planes:
 // include/planes.glsl. Twin: ref/matmul.go
 type Matmul struct {
-	Lanes    uint32 // workgroup size
-	Run      uint32 // invocations that share a weight row, a power of two
-	Rows     uint32 // weight rows per invocation, a multiple of 4
-	Cols     uint32 // activation rows per invocation
-	Epilogue uint32 // 0 y = p; 1 y = res + p; 2 y = silu(p[2i]) p[2i+1]; 3 y = silu(p) res
-	Biased   uint32 // 1: p has Bias added
-	Outs     uint32 // 1: the activation rows are those whose logits are wanted
-	Normed   uint32 // elements of x that count for its norm, 0: x is taken as it is; with OUTS the rows of x are then the step's
+	Lanes     uint32 // workgroup size
+	Run       uint32 // invocations that share a weight row, a power of two
+	Rows      uint32 // weight rows per invocation, a multiple of 4
+	Cols      uint32 // activation rows per invocation
+	Epilogue  uint32 // 0 y = p; 1 y = res + p; 2 y = silu(p[2i]) p[2i+1]; 3 y = silu(p) res
+	Biased    uint32 // 1: p has Bias added
+	Outs      uint32 // 1: the activation rows are those whose logits are wanted
+	Normed    uint32 // elements of x that count for its norm, 0: x is taken as it is; with OUTS the rows of x are then the step's
+	Parts     uint32 // ranges of attend_token.comp whose parts X is, brought together here; 0: X is x. Needs SPREAD and RUN 1
+	Heads     uint32 // query heads in the parts
+	HeadQuads uint32 // vec4 per head of x
+	PadQuads  uint32 // the same in the parts
 
 	Steps   uint32  // blocks per invocation: blocks of 32 columns / RUN
 	First   uint32  // first row of this slice of the matrix
@@ -555,14 +631,14 @@ type Matmul struct {
 	Step vk.Range
 	W    vk.Range // weight plane
 	S    vk.Range // scale plane
-	X    vk.Range // (rows, x_stride) f32, zero past the columns
+	X    vk.Range // (rows, x_stride) f32, zero past the columns; or parts, as attend_token.comp leaves them
 	Norm vk.Range // (columns) f32, zero past them
 	Bias vk.Range // (count) f32
 	Res  vk.Range // (rows, y_stride) f32
 	Y    vk.Range // (rows, y_stride) f32
 }
 
-var matmulInfo = info{name: "matmul", weights: true, cache: false, push: 28, count: 8, bindings: []bindingInfo{
+var matmulInfo = info{name: "matmul", weights: true, cache: false, push: 28, count: 12, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},  // Step
 	{vk.RGBA32Uint, Read},  // W
 	{vk.RGBA32Uint, Read},  // S
@@ -586,7 +662,38 @@ func (k Matmul) Call(v Variant) (Call, error) {
 	binary.LittleEndian.PutUint32(push[16:], k.YStride)
 	binary.LittleEndian.PutUint32(push[20:], k.YOffset)
 	binary.LittleEndian.PutUint32(push[24:], math.Float32bits(k.Eps))
-	return matmulInfo.call(v, []uint32{k.Lanes, k.Run, k.Rows, k.Cols, k.Epilogue, k.Biased, k.Outs, k.Normed}, push, []vk.Range{k.Step, k.W, k.S, k.X, k.Norm, k.Bias, k.Res, k.Y})
+	return matmulInfo.call(v, []uint32{k.Lanes, k.Run, k.Rows, k.Cols, k.Epilogue, k.Biased, k.Outs, k.Normed, k.Parts, k.Heads, k.HeadQuads, k.PadQuads}, push, []vk.Range{k.Step, k.W, k.S, k.X, k.Norm, k.Bias, k.Res, k.Y})
+}
+
+// MergeParts binds merge_parts.comp.
+//
+// Brings together what attend_token.comp left: y = sum of f o over the parts of a head, with f = exp(m - max m) / sum of
+// exp(m - max m) sum. One invocation per four dimensions of a head. Twin: ref/attend.go
+type MergeParts struct {
+	Lanes     uint32 // workgroup size
+	Count     uint32 // parts per head
+	Heads     uint32 // query heads
+	HeadQuads uint32 // vec4 per head of y
+	PadQuads  uint32 // the same in the parts
+
+	YStride uint32 // vec4 per row of y
+
+	Step  vk.Range
+	Parts vk.Range // (rows, HEADS, COUNT) o of 4 PAD_QUADS f32; m, sum of e, -, -
+	Y     vk.Range // (rows, y_stride) f32
+}
+
+var mergePartsInfo = info{name: "merge_parts", weights: false, cache: false, push: 4, count: 5, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},   // Step
+	{vk.RGBA32Float, Read},  // Parts
+	{vk.RGBA32Float, Write}, // Y
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k MergeParts) Call(v Variant) (Call, error) {
+	push := make([]byte, 4)
+	binary.LittleEndian.PutUint32(push[0:], k.YStride)
+	return mergePartsInfo.call(v, []uint32{k.Lanes, k.Count, k.Heads, k.HeadQuads, k.PadQuads}, push, []vk.Range{k.Step, k.Parts, k.Y})
 }
 
 // Nll binds nll.comp.
@@ -913,6 +1020,45 @@ func (k Share) Call(v Variant) (Call, error) {
 	binary.LittleEndian.PutUint32(push[8:], k.Added)
 	binary.LittleEndian.PutUint32(push[12:], k.Alpha)
 	return shareInfo.call(v, []uint32{k.Lanes, k.KvHeads}, push, []vk.Range{k.Step, k.Table, k.Slots, k.PromptTable, k.PoolTable})
+}
+
+// Shares binds shares.comp.
+//
+// What turns the e that attend_token.comp left into probabilities: f = exp(m - max m) / sum of exp(m - max m) sum, with the m
+// of the split that e is of; maximum and sum go over the parts of the head. Grid: x over query heads, y over rows.
+// Twin: ref/attend.go
+type Shares struct {
+	Lanes    uint32 // workgroup size
+	Split    uint32 // slots per split
+	KvHeads  uint32
+	Group    uint32 // query heads per KV head
+	Count    uint32 // parts per head
+	PadQuads uint32 // vec4 per head in the parts
+
+	Head   uint32 // first entry of the layer in Table
+	Splits uint32 // stride of m and f, in splits
+
+	Step   vk.Range
+	Table  vk.Range
+	Parts  vk.Range // (rows, heads, COUNT) o of 4 PAD_QUADS f32; m, sum of e, -, -
+	Peaks  vk.Range // (rows, heads, splits) m
+	Shares vk.Range // (rows, heads, splits) f
+}
+
+var sharesInfo = info{name: "shares", weights: false, cache: false, push: 8, count: 6, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},  // Step
+	{vk.RGBA32Uint, Read},  // Table
+	{vk.RGBA32Float, Read}, // Parts
+	{vk.R32Float, Read},    // Peaks
+	{vk.R32Float, Write},   // Shares
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k Shares) Call(v Variant) (Call, error) {
+	push := make([]byte, 8)
+	binary.LittleEndian.PutUint32(push[0:], k.Head)
+	binary.LittleEndian.PutUint32(push[4:], k.Splits)
+	return sharesInfo.call(v, []uint32{k.Lanes, k.Split, k.KvHeads, k.Group, k.Count, k.PadQuads}, push, []vk.Range{k.Step, k.Table, k.Parts, k.Peaks, k.Shares})
 }
 
 // Window binds window.comp.

@@ -17,6 +17,10 @@ layout(constant_id = 4) const uint EPILOGUE = 0; // 0 y = p; 1 y = res + p; 2 y 
 layout(constant_id = 5) const uint BIASED = 0;   // 1: p has Bias added
 layout(constant_id = 6) const uint OUTS = 0;     // 1: the activation rows are those whose logits are wanted
 layout(constant_id = 7) const uint NORMED = 0;   // elements of x that count for its norm, 0: x is taken as it is; with OUTS the rows of x are then the step's
+layout(constant_id = 8) const uint PARTS = 0;    // ranges of attend_token.comp whose parts X is, brought together here; 0: X is x. Needs SPREAD and RUN 1
+layout(constant_id = 9) const uint HEADS = 1;    // query heads in the parts
+layout(constant_id = 10) const uint HEAD_QUADS = 1; // vec4 per head of x
+layout(constant_id = 11) const uint PAD_QUADS = 1;  // the same in the parts
 layout(push_constant) uniform Push {
     uint steps;    // blocks per invocation: blocks of 32 columns / RUN
     uint first;    // first row of this slice of the matrix
@@ -28,7 +32,7 @@ layout(push_constant) uniform Push {
 } push;
 IN_UVEC4(1, W)                                         // weight plane
 IN_UVEC4(2, S)                                         // scale plane
-IN_VEC4(3, X)                                          // (rows, x_stride) f32, zero past the columns
+IN_VEC4(3, X)                                          // (rows, x_stride) f32, zero past the columns; or parts, as attend_token.comp leaves them
 IN_VEC4(4, Norm)                                       // (columns) f32, zero past them
 IN_FLOAT(5, Bias)                                      // (count) f32
 IN_FLOAT(6, Res)                                       // (rows, y_stride) f32
@@ -37,6 +41,24 @@ layout(binding = 7) writeonly buffer Y { float y[]; }; // (rows, y_stride) f32
 const uint WORDS = 4 * QUADS; // per block
 const uint TOGETHER = COLS == 1 ? AT_ONCE : 1; // weight rows
 float acc[ROWS * COLS];
+
+// Element k of a row of attention: sum of f o over the parts of its head, with f = exp(m - max m) / sum of exp(m - max m) sum.
+vec4 merged(uint from, uint k) {
+    uint base = from + min(k / HEAD_QUADS, HEADS - 1) * PARTS * (PAD_QUADS + 1);
+    vec2 peaks[PARTS + 1];
+    float most = -1e30, sum = 0;
+    vec4 v = vec4(0);
+    [[unroll]] for (uint p = 0; p < PARTS; p++) {
+        peaks[p] = LOAD(X, base + p * (PAD_QUADS + 1) + PAD_QUADS).xy;
+        most = max(most, peaks[p].x);
+    }
+    [[unroll]] for (uint p = 0; p < PARTS; p++) {
+        float f = exp(peaks[p].x - most);
+        sum += f * peaks[p].y;
+        v += f * LOAD(X, base + p * (PAD_QUADS + 1) + k % HEAD_QUADS);
+    }
+    return k < HEADS * HEAD_QUADS ? v / sum : vec4(0);
+}
 
 float silu(float v) { return v / (1.0 + exp(-v)); }
 
@@ -66,16 +88,17 @@ void main() {
         float x[32 * COLS], sum[COLS];
         [[unroll]] for (uint c = 0; c < COLS; c++) {
             sum[c] = 0;
-            vec4 mine = vec4(0);
             [[unroll]] for (uint i = 0; i < 8; i++) {
                 vec4 v;
                 if (RUN == 1 && SPREAD) { // all lanes need the same: each loads a part and hands it to the others
                     if (i % min(lanes, 8u) == 0) {
                         uint k = at + i + lane % 8;
-                        mine = LOAD(X, from[c] + k);
-                        if (NORMED > 0) mine = mine * norm[c] * LOAD(Norm, k);
+                        v = PARTS > 0 ? merged(from[c], k) : LOAD(X, from[c] + k);
+                        if (NORMED > 0) v = v * norm[c] * LOAD(Norm, k);
+                        hold(v);
                     }
-                    v = from_lane(mine, i % min(lanes, 8u));
+                    v = held(i % min(lanes, 8u));
+                    if (i % min(lanes, 8u) == min(lanes, 8u) - 1) release();
                 } else {
                     v = LOAD(X, from[c] + at + i);
                     if (NORMED > 0) v = v * norm[c] * LOAD(Norm, at + i);

@@ -3,10 +3,41 @@ package tests
 import (
 	"testing"
 
+	"vkdecode/h2o"
 	"vkdecode/runtime"
+	"vkdecode/shaders"
 	"vkdecode/tests/drivers"
 	"vkdecode/vk"
 )
+
+// A device that cannot bind what attend_token needs attends to a single token as to several.
+func TestDevicesWithFewBindingsAgreeWithTheReference(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		info := d.Info
+		info.Limits.MaxStorageBuffers = 8 // with texel buffers 5: inputs do not count
+		e := runtime.NewEngine(d)
+		e.Tuning = runtime.TuningFor(info)
+		if e.Tuning.Form == shaders.Texel {
+			info.Limits.MaxStorageBuffers = 5
+			e.Tuning = runtime.TuningFor(info)
+		}
+		if e.Tuning.TokenDepth != 0 {
+			t.Fatalf("%d storage buffers are enough: %+v", info.Limits.MaxStorageBuffers, e.Tuning)
+		}
+		var want struct {
+			IDs    []int32
+			Logits floats
+		}
+		readJSON(t, "testdata/llama/group3-q8_0.json", &want)
+		m := loadOn(t, e, "testdata/llama/group3-q8_0.gguf")
+		for _, settings := range []h2o.Settings{fullKV(1), kv("h2o", "100%", 0.5, 1)} {
+			got := promptLogits(t, openSession(t, m, settings, len(want.IDs)), want.IDs)
+			if e := nmse(got, want.Logits); !(e <= errorF32) {
+				t.Errorf("%v: NMSE %.2e, want %.0e at most", settings.Policy, e, errorF32)
+			}
+		}
+	})
+}
 
 // What runs on a GPU, workgroups of several subgroups combined through shared memory and lanes along the columns, must
 // give the reference's logits here too: it is the form that this machine would otherwise never see whole.

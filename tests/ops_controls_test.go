@@ -29,6 +29,13 @@ var opForgeries = []struct {
 	{"a key", "e of slice 0: ", forgedAttention(func(c *cacheRig) { c.twin.K[len(c.twin.K)/2] += 1e-2 })},
 	{"a value of the cache", "o of slice 0: ", forgedAttention(func(c *cacheRig) { c.twin.V[len(c.twin.V)/2] += 1e-2 })},
 	{"a mask off by one", "e of slice 0: ", forgedAttention(func(c *cacheRig) { c.rows[0].Pos++ })},
+	{"a key of a token's attention", "parts: ", forgedToken(func(c *cacheRig, _ *ref.RopeCache) { c.twin.K[len(c.twin.K)/2]++ })},
+	{"the other way round", "parts: ", forgedToken(func(_ *cacheRig, rope *ref.RopeCache) {
+		for i := range rope.Turns {
+			rope.Turns[i][1] = -rope.Turns[i][1]
+		}
+	})},
+	{"a new token that is not there", "parts: ", forgedToken(func(c *cacheRig, _ *ref.RopeCache) { c.heads[0].Live-- })},
 	{"a score", "scores: ", forgedAttention(func(c *cacheRig) { c.twin.Slots[len(c.twin.Slots)/2].Score += 1e-2 })},
 	{"scores that are not added", "slots: ", forgedAttention(func(c *cacheRig) { c.heads[0].Update = ref.UpdateNone })},
 	{"highest scores", "moves of head 0: ", forgedEviction(distinct, func(s []ref.Slot) {
@@ -68,6 +75,10 @@ var opForgeries = []struct {
 
 func forgedAttention(forge func(c *cacheRig)) attendCase {
 	return attendCase{types: h2o.Types{K: "f16", V: "f16"}, kvHeads: 1, group: 2, headTile: 2, rowTile: 1, dim: 20, depth: 1, seqs: []sequence{{live: 100, rows: 2}}, slice: 2, rule: rules[0], forge: forge}
+}
+
+func forgedToken(forge func(c *cacheRig, rope *ref.RopeCache)) tokenCase {
+	return tokenCase{cache: "f16", kvHeads: 1, group: 2, tile: 2, dim: 20, ropeDim: 20, depth: 1, ranges: 2, seqs: []sequence{{live: 100, rows: 1}}, forge: forge}
 }
 
 // forgedEviction changes the twin's live slots.

@@ -13,6 +13,7 @@ import (
 	"vkdecode/ref"
 	"vkdecode/runtime"
 	"vkdecode/shaders"
+	"vkdecode/vk"
 )
 
 // productError bounds the NMSE of products: sums of f32 in another order, and the driver's exp.
@@ -26,6 +27,7 @@ type matmulCase struct {
 	epilogue           ref.Epilogue
 	biased, outs       bool
 	normed             bool // x is normed on the way, and with outs gathered
+	parts              int  // x is merged from so many parts, 0: it is x
 	inPlace            bool // y holds res before
 	rows, blocks, many int  // rows of y, blocks of 32 columns, activation rows
 	sliced             bool // the first group of rows is a slice of its own
@@ -33,8 +35,8 @@ type matmulCase struct {
 }
 
 func (c matmulCase) String() string {
-	return fmt.Sprintf("%s (%d, %d), %d shared, %d rows each, %d of %d activations, epilogue %d, bias %t, outs %t, normed %t",
-		c.weight, c.rows, 32*c.blocks, c.share, c.perLane, c.cols, c.many, c.epilogue, c.biased, c.outs, c.normed)
+	return fmt.Sprintf("%s (%d, %d), %d shared, %d rows each, %d of %d activations, epilogue %d, bias %t, outs %t, normed %t, parts %d",
+		c.weight, c.rows, 32*c.blocks, c.share, c.perLane, c.cols, c.many, c.epilogue, c.biased, c.outs, c.normed, c.parts)
 }
 
 func matmulCases(l launch) (all []opCase) {
@@ -54,6 +56,9 @@ func matmulCases(l launch) (all []opCase) {
 		}
 		if l.form == shaders.Storage && w[0] != 'b' && w != "f32" { // these have unrolled copies
 			mine = append(mine, matmulCase{share: 1, perLane: 16, cols: 1, epilogue: ref.SiluPair, normed: true})
+		}
+		if l.form == shaders.Texel && i%2 == 0 {
+			mine = append(mine, matmulCase{share: 1, perLane: 4, cols: 1 + i/2, epilogue: ref.AddRes, parts: 1 + i})
 		}
 		if w == "q4_1" || w == "q8_0" {
 			if l.form != shaders.Shared {
@@ -175,6 +180,13 @@ func (c matmulCase) run(b *bench, l launch) error {
 	if c.normed {
 		k.Normed, k.Eps = uint32(columns), 1e-3
 	}
+	merged := make([][]float64, len(rows))
+	if c.parts > 0 {
+		const dim, pad = 20, 24
+		heads := columns / dim
+		k.Parts, k.Heads, k.HeadQuads, k.PadQuads, k.XStride = uint32(c.parts), uint32(heads), dim/4, pad/4, uint32(heads*c.parts*(pad+4)/4)
+		k.X, merged = r.attention(rnd, len(rows), heads, c.parts, dim, pad, columns)
+	}
 	group := c.perLane * l.lanes / c.share
 	for i := range weights {
 		k.First, k.W, k.S = uint32(i*group), weights[i].Range, scales[i].Range
@@ -197,12 +209,38 @@ func (c matmulCase) run(b *bench, l launch) error {
 	w, want := ref.Weights(c.weight, raw), values(len(res))
 	for i := range c.many {
 		row := ref.RMSNorm(x[from[i]*columns:][:columns], norm[:columns], 1e-3)
-		if !c.normed {
+		if c.parts > 0 {
+			row = merged[i]
+		} else if !c.normed {
 			row = ref.Widen(x[from[i]*columns:][:columns])
 		}
 		copy(want[i*yStride+yOffset:], ref.MatMul(w, row, bias, res[i*yStride+yOffset:], c.epilogue))
 	}
 	return compare("y", r.floats(y), want, productError)
+}
+
+// attention makes random parts of attention, and the rows that they merge to, zero from the last head to columns.
+func (r *rig) attention(rnd *rand.Rand, rows, heads, count, dim, pad, columns int) (parts vk.Range, merged [][]float64) {
+	var floats []float32
+	for range rows {
+		row := make([]float64, 0, columns)
+		for range heads {
+			walked := make([]ref.Part, count)
+			for i := range walked {
+				o := randomFloats(rnd, pad)
+				end := []float32{float32(rnd.NormFloat64()), 1 + rnd.Float32(), blankFloat, blankFloat}
+				if i == count-1 && count > 1 { // an empty range
+					clear(o)
+					end[0], end[1] = ref.Never, 0
+				}
+				floats = append(append(floats, o...), end...)
+				walked[i] = ref.Part{Peak: float64(end[0]), Sum: float64(end[1]), O: ref.Widen(o)}
+			}
+			row = append(row, ref.Merge(walked)[:dim]...)
+		}
+		merged = append(merged, append(row, make([]float64, columns-len(row))...))
+	}
+	return in(r, "parts", floats).Range, merged
 }
 
 // planes puts the file's rows in their order, -1 for one that is missing, into the planes of each slice.

@@ -62,16 +62,17 @@ uint scan_add(uint v) {
     return sum;
 }
 
-// v of one lane, the same one for all callers.
-vec4 from_lane(vec4 v, uint lane) {
-    vec4 result;
-    for (uint e = 0; e < 4; e++) {
-        publish(floatBitsToUint(v[e]));
-        result[e] = uintBitsToFloat(lanes[lane]);
-        done();
-    }
-    return result;
+// hold() keeps a value of every lane for the others, held() is that of one of them, and release() ends that.
+shared vec4 kept[256];
+
+void hold(vec4 v) {
+    kept[gl_LocalInvocationID.x] = v;
+    barrier(); // every lane has written before any reads
 }
+
+vec4 held(uint lane) { return kept[lane]; }
+
+void release() { barrier(); } // every lane has read before any writes again
 
 // Orders this workgroup's reads of memory before its later writes.
 void reads_before_writes() { barrier(); }

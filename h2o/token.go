@@ -1,0 +1,75 @@
+package h2o
+
+import (
+	"math"
+
+	"vkdecode/runtime"
+	"vkdecode/shaders"
+	"vkdecode/vk"
+)
+
+// Parts is attention that is not brought together yet: for every query head what each range of its slots came to.
+type Parts struct {
+	vk.Range     // (rows, Heads, Count) Pad f32, then four f32 of its maximum and sum: attend_token.comp
+	Count, Heads int
+	Dim, Pad     int // of a head: that count, that are there
+}
+
+// Stride is the size of a row, in f32.
+func (p *Parts) Stride() int { return p.Heads * p.Count * (p.Pad + 4) }
+
+// tokenTile is how many query heads a workgroup of attend_token takes, at most.
+const tokenTile = 4
+
+// tokenSplits is the number of splits of a layer's heads for attention of single tokens, 0 if that is not one kernel.
+func (c *Cache) tokenSplits(layer int) int {
+	if split := c.engine.Tuning.TokenSplit(); split > 0 {
+		return ceil(c.Plan.Layers[layer].Most, split)
+	}
+	return 0
+}
+
+// whole tells whether attention where every row is the new token of its sequence can be one kernel. It reads heads as vec4
+// of two rotary pairs, keys that are rotated, and K and V of one type.
+func (c *Cache) whole(r Rotation) bool {
+	return c.engine.Tuning.TokenDepth > 0 && c.geometry.HeadDim%4 == 0 && r.Dim%4 == 0 && !r.Halves && !c.Plan.Renumber && c.Plan.Types.K == c.Plan.Types.V
+}
+
+// attendTokens records the attention of rows that are the new tokens of as many sequences: they enter the cache and attend
+// to it, and scores are updated.
+func (c *Cache) attendTokens(p *runtime.Program, step *runtime.Tensor, v view, rows int, x Activations) *Parts {
+	t, pad := c.engine.Tuning, c.geometry.HeadPad(c.Plan.Types)
+	wide := 1
+	for wide < pad/layouts[c.Plan.Types.V].pack && wide < t.Lanes {
+		wide *= 2
+	}
+	tile, splits, measured := min(tokenTile, v.headTile(pad)), c.tokenSplits(v.layer), uint32(0)
+	if c.Plan.Policy.measures() {
+		measured = 1
+	}
+	stride := uint32(splits * t.TokenSplit())
+	p.Dispatch(shaders.AttendToken{Lanes: uint32(t.Lanes), Depth: uint32(t.TokenDepth), KvHeads: uint32(v.heads.KV), Group: v.group(), HeadTile: uint32(tile),
+		HeadDim: uint32(c.geometry.HeadDim), HeadPad: uint32(pad), RopeDim: uint32(x.Dim), Wide: uint32(wide), Ranges: uint32(t.Ranges), Scored: measured,
+		Head: v.first, XStride: uint32(x.XStride / 4), Stride: stride, Splits: uint32(splits), Scale: float32(1 / math.Sqrt(float64(c.geometry.HeadDim))), KPlane: v.kPlane, VPlane: v.vPlane,
+		Step: step.Range, Table: v.table.Range, K: v.k.Range, V: v.v.Range, X: x.X, Rope: x.Table.Range,
+		KOut: v.k.Range, VOut: v.v.Range, SlotsOut: v.slots.Range, Parts: c.scratch.parts.Range, E: c.scratch.e.Range, Peaks: c.scratch.peaks.Range},
+		c.engine.Variant("", c.Plan.Types.K), t.Ranges, v.heads.KV*ceil(int(v.group()), tile), rows)
+	if measured == 1 {
+		p.Dispatch(shaders.Shares{Lanes: uint32(t.Lanes), Split: uint32(t.TokenSplit()), KvHeads: uint32(v.heads.KV), Group: v.group(), Count: uint32(t.Ranges), PadQuads: uint32(pad / 4),
+			Head: v.first, Splits: uint32(splits),
+			Step: step.Range, Table: v.table.Range, Parts: c.scratch.parts.Range, Peaks: c.scratch.peaks.Range, Shares: c.scratch.shares.Range},
+			c.engine.Variant("", ""), v.heads.Query, rows, 1)
+	}
+	if c.Plan.Policy.Update != UpdateNone {
+		c.score(p, step, v, 0, rows, t.TokenSplit(), splits)
+	}
+	return &Parts{Range: c.scratch.parts.Range, Count: t.Ranges, Heads: v.heads.Query, Dim: c.geometry.HeadDim, Pad: pad}
+}
+
+// Merge records y (rows, yStride) f32 = the attention that the parts make.
+func (c *Cache) Merge(p *runtime.Program, step *runtime.Tensor, parts *Parts, rows int, y vk.Range, yStride int) {
+	t := c.engine.Tuning
+	p.Dispatch(shaders.MergeParts{Lanes: uint32(t.Lanes), Count: uint32(parts.Count), Heads: uint32(parts.Heads), HeadQuads: uint32(parts.Dim / 4), PadQuads: uint32(parts.Pad / 4),
+		YStride: uint32(yStride / 4), Step: step.Range, Parts: parts.Range, Y: y},
+		c.engine.Variant("", ""), ceil(parts.Heads*parts.Dim/4, t.Lanes), rows, 1)
+}

@@ -1,0 +1,229 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#include "input.glsl"
+#include "include/step.glsl"
+#include "include/heads.glsl"
+#include "reduce.glsl"
+#include "include/scales.glsl"
+#include "pack.glsl"
+// All of a layer's attention where every row is the one new token of its sequence, in one walk over the cache: q and k are
+// rotated, k and v enter the slot behind the live ones, and of each range of slots o = sum of e v is left with the range's
+// maximum m of q k and the sum of e = exp(q k - m). Who reads the parts brings them together: see matmul.comp.
+// The slots of a head are RANGES ranges of as many splits; a split has DEPTH * lanes slots, a lane every lanes-th of them.
+// In the walk over a range m is the maximum so far. Where scores are kept, e of every split is left with the m it is for.
+// For V, WIDE lanes share the dimensions of a head, the others take further slots.
+// Grid: x over ranges, y over KV heads and tiles of their query heads, z over rows. Twin: ref/attend.go
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint DEPTH = 2;      // slots per lane in a split
+layout(constant_id = 2) const uint KV_HEADS = 2;
+layout(constant_id = 3) const uint GROUP = 2;      // query heads per KV head
+layout(constant_id = 4) const uint HEAD_TILE = 2;  // query heads per workgroup, at most 4
+layout(constant_id = 5) const uint HEAD_DIM = 32;  // dimensions of a head in x, a multiple of 4
+layout(constant_id = 6) const uint HEAD_PAD = 32;  // the same, padded: what the cache holds
+layout(constant_id = 7) const uint ROPE_DIM = 32;  // leading dimensions that are rotated, a multiple of 4; pairs are neighbours
+layout(constant_id = 8) const uint WIDE = 8;       // lanes along the dimensions, a power of two
+layout(constant_id = 9) const uint RANGES = 4;     // per head
+layout(constant_id = 10) const uint SCORED = 0;    // 1: E and Peaks are written
+layout(push_constant) uniform Push {
+    uint head;     // first entry of the layer in Table
+    uint x_stride; // vec4 per row of x
+    uint stride;   // of e, in slots
+    uint splits;   // stride of peaks, in splits
+    float scale;   // of q: 1 / sqrt(HEAD_DIM)
+    uint k_plane;  // first uvec4 of scales in K
+    uint v_plane;  // first uvec4 of scales in V
+} push;
+IN_UVEC4(2, K)                                                   // (slots, HEAD_PAD) packed, scales
+IN_UVEC4(3, V)                                                   // (slots, HEAD_PAD) packed, scales
+IN_VEC4(4, X)                                                    // (rows, x_stride) f32: q heads, k heads, v heads
+IN_VEC4(5, Rope)                                                 // (positions, ROPE_DIM / 2) cos, sin: two pairs to an element
+layout(binding = 6) writeonly buffer KOut { uvec4 k_out[]; };    // the same as K
+layout(binding = 7) writeonly buffer VOut { uvec4 v_out[]; };    // the same as V
+layout(binding = 8) writeonly buffer SlotsOut { uvec2 slots[]; }; // (slots) position, score as f32 bits
+layout(binding = 9) writeonly buffer Parts { vec4 parts[]; };    // (rows, heads, RANGES) o of HEAD_PAD f32; m, sum of e, -, -
+layout(binding = 10) writeonly buffer E { float e_out[]; };      // (rows, heads, stride) f32
+layout(binding = 11) writeonly buffer Peaks { float peaks[]; };  // (rows, heads, splits) m of the splits
+
+const uint PACKS = HEAD_PAD / PACK, QUADS = HEAD_PAD / 4, TILES = (GROUP + HEAD_TILE - 1) / HEAD_TILE, HEADS = KV_HEADS * GROUP;
+const uint UNITS = (HEAD_PAD + UNIT - 1) / UNIT, PARTS = UNIT / PACK; // what is packed together, of uvec4
+const uint SCALES = (HEAD_PAD + 2 * BLOCK - 1) / (2 * BLOCK); // words of scales per slot
+const uint OWN = (PACKS + WIDE - 1) / WIDE; // packs of V per lane
+const float NEVER = -1e30;                  // the logit of a slot that is not there
+
+vec4 q[HEAD_TILE * QUADS];
+float k_new[HEAD_PAD], v_new[HEAD_PAD]; // as the cache holds them
+float acc[HEAD_TILE * OWN * PACK];
+
+// Four dimensions of a head of x; zero in the padding.
+vec4 of_head(uint row, uint head, uint quad) {
+    vec4 v = LOAD(X, row * push.x_stride + head * (HEAD_DIM / 4) + min(quad, HEAD_DIM / 4 - 1));
+    return quad < HEAD_DIM / 4 ? v : vec4(0);
+}
+
+vec4 rotated(uint row, uint head, uint quad, uint pos) {
+    vec4 v = of_head(row, head, quad), turn = LOAD(Rope, pos * (ROPE_DIM / 4) + min(quad, ROPE_DIM / 4 - 1));
+    vec4 w = vec4(v.x * turn.x - v.y * turn.y, v.y * turn.x + v.x * turn.y, v.z * turn.z - v.w * turn.w, v.w * turn.z + v.z * turn.w);
+    return quad < ROPE_DIM / 4 ? w : v;
+}
+
+vec2 scales_of_k(uint word) { return unpackHalf2x16(LOAD(K, push.k_plane + word / 4)[word % 4]); }
+vec2 scales_of_v(uint word) { return unpackHalf2x16(LOAD(V, push.v_plane + word / 4)[word % 4]); }
+
+void main() {
+    uint lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x, range = gl_WorkGroupID.x, row = gl_WorkGroupID.z;
+    uint kv = gl_WorkGroupID.y / TILES, tile = gl_WorkGroupID.y % TILES, head0 = kv * GROUP + tile * HEAD_TILE, head_end = (kv + 1) * GROUP;
+    if (row >= step_rows() || step_done()) return;
+    uvec4 token = step_row(row);
+    Head h = load_head(push.head + token.y * KV_HEADS + kv);
+    uint fresh = h.live, last = max(fresh, 1) - 1; // slot of the new token; the last one that may be read
+    uint splits = fresh / (DEPTH * lanes) + 1, per_range = (splits + RANGES - 1) / RANGES;
+    uint split = range * per_range, end = min(split + per_range, splits);
+    bool owner = split < end && end == splits; // the new token is in this range
+
+    [[unroll]] for (uint n = 0; n < HEAD_TILE * QUADS; n += lanes) { // each lane rotates a part and hands it to the others
+        uint i = min(n + lane, HEAD_TILE * QUADS - 1);
+        hold(push.scale * rotated(row, min(head0 + i / QUADS, head_end - 1), i % QUADS, token.z));
+        [[unroll]] for (uint l = 0; l < lanes; l++)
+            if (n + l < HEAD_TILE * QUADS) q[n + l] = held(l);
+        release();
+    }
+    [[unroll]] for (uint n = 0; n < UNITS; n += lanes) {
+        uint i = min(n + lane, UNITS - 1);
+        float k[UNIT], v[UNIT];
+        [[unroll]] for (uint d = 0; d < UNIT; d += 4) {
+            vec4 a = rotated(row, HEADS + kv, (i * UNIT + d) / 4, token.z), b = of_head(row, HEADS + KV_HEADS + kv, (i * UNIT + d) / 4);
+            [[unroll]] for (uint e = 0; e < 4; e++) {
+                k[d + e] = a[e];
+                v[d + e] = b[e];
+            }
+        }
+        Packed packed_k = pack(k), packed_v = pack(v);
+        if (owner && tile == 0 && n + lane < UNITS) {
+            uint slot = h.offset + fresh, word = slot * SCALES + i;
+            [[unroll]] for (uint p = 0; p < PARTS; p++) {
+                if (i * PARTS + p >= PACKS) continue;
+                k_out[slot * PACKS + i * PARTS + p] = packed_k.data[p];
+                v_out[slot * PACKS + i * PARTS + p] = packed_v.data[p];
+            }
+            if (SCALED) {
+                k_out[push.k_plane + word / 4][word % 4] = packed_k.scales;
+                v_out[push.v_plane + word / 4][word % 4] = packed_v.scales;
+            }
+        }
+        vec2 k_scales = unpackHalf2x16(packed_k.scales), v_scales = unpackHalf2x16(packed_v.scales);
+        [[unroll]] for (uint p = 0; p < PARTS; p++) {
+            float some_k[PACK] = unpack(packed_k.data[p]), some_v[PACK] = unpack(packed_v.data[p]);
+            [[unroll]] for (uint d = 0; d < PACK; d += 4) {
+                vec4 a = vec4(some_k[d], some_k[d + 1], some_k[d + 2], some_k[d + 3]), b = vec4(some_v[d], some_v[d + 1], some_v[d + 2], some_v[d + 3]);
+                hold(SCALED ? k_scales[p * PACK / BLOCK % 2] * a : a);
+                [[unroll]] for (uint l = 0; l < lanes; l++)
+                    [[unroll]] for (uint e = 0; e < 4; e++)
+                        if ((n + l) * UNIT + p * PACK + d < HEAD_PAD) k_new[(n + l) * UNIT + p * PACK + d + e] = held(l)[e];
+                release();
+                hold(SCALED ? v_scales[p * PACK / BLOCK % 2] * b : b);
+                [[unroll]] for (uint l = 0; l < lanes; l++)
+                    [[unroll]] for (uint e = 0; e < 4; e++)
+                        if ((n + l) * UNIT + p * PACK + d < HEAD_PAD) v_new[(n + l) * UNIT + p * PACK + d + e] = held(l)[e];
+                release();
+            }
+        }
+    }
+    if (owner && tile == 0 && lane == 0) slots[h.offset + fresh] = uvec2(token.z, floatBitsToUint(born(h.rule, token.z)));
+
+    float own[HEAD_TILE], peak[HEAD_TILE], sum[HEAD_TILE]; // own: q k of the new token
+    [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
+        own[t] = 0;
+        [[unroll]] for (uint p = 0; p < PACKS; p++)
+            [[unroll]] for (uint i = 0; i < PACK; i++) own[t] += k_new[p * PACK + i] * q[t * QUADS + (p * PACK + i) / 4][i % 4];
+        peak[t] = NEVER;
+        sum[t] = 0;
+        [[unroll]] for (uint i = 0; i < OWN * PACK; i++) acc[t * OWN * PACK + i] = 0;
+    }
+    if (split < end) {
+        [[dont_unroll]] do {
+            uint first = split * DEPTH * lanes;
+            float e[DEPTH * HEAD_TILE], most[HEAD_TILE];
+            [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) most[t] = peak[t];
+            [[unroll]] for (uint s = 0; s < DEPTH; s++) {
+                uint slot = first + s * lanes + lane, at = h.offset + min(slot, last);
+                vec2 scales[SCALES];
+                if (SCALED) {
+                    [[unroll]] for (uint w = 0; w < SCALES; w++) scales[w] = scales_of_k(at * SCALES + w);
+                }
+                float dots[HEAD_TILE];
+                [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) dots[t] = 0;
+                [[unroll]] for (uint p = 0; p < PACKS; p++) {
+                    float k[PACK] = unpack(LOAD(K, at * PACKS + p));
+                    [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
+                        float part = SCALED ? 0.0 : dots[t];
+                        [[unroll]] for (uint i = 0; i < PACK; i++) part += k[i] * q[t * QUADS + (p * PACK + i) / 4][i % 4];
+                        dots[t] = SCALED ? dots[t] + scales[p * PACK / BLOCK / 2][p * PACK / BLOCK % 2] * part : part;
+                    }
+                }
+                [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
+                    float logit = slot < fresh ? dots[t] : slot == fresh ? own[t] : NEVER;
+                    e[s * HEAD_TILE + t] = logit;
+                    most[t] = max(most[t], logit);
+                }
+            }
+            [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
+                most[t] = reduce_max(most[t]);
+                float shrink = exp(peak[t] - most[t]);
+                peak[t] = most[t];
+                sum[t] *= shrink;
+                [[unroll]] for (uint i = 0; i < OWN * PACK; i++) acc[t * OWN * PACK + i] *= shrink;
+                uint head = head0 + t;
+                if (SCORED == 1 && lane == 0 && head < head_end) peaks[(row * HEADS + head) * push.splits + split] = peak[t];
+            }
+            [[unroll]] for (uint s = 0; s < DEPTH; s++) {
+                uint slot = first + s * lanes + lane;
+                vec4 weights = vec4(0);
+                [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
+                    float w = exp(e[s * HEAD_TILE + t] - peak[t]);
+                    sum[t] += w;
+                    weights[t] = slot < fresh ? w : 0; // v of the new token may not be there yet
+                    if (SCORED == 1 && head0 + t < head_end) e_out[(row * HEADS + head0 + t) * push.stride + slot] = w;
+                }
+                hold(weights);
+                [[unroll]] for (uint l = 0; l < lanes; l += lanes / WIDE) {
+                    uint from = WIDE == lanes ? l : l + lane / WIDE;
+                    vec4 w = held(from);
+                    uint at = h.offset + min(first + s * lanes + from, last);
+                    [[unroll]] for (uint o = 0; o < OWN; o++) {
+                        uint part = min(o * WIDE + lane % WIDE, PACKS - 1), block = part * PACK / BLOCK;
+                        float v[PACK] = unpack(LOAD(V, at * PACKS + part));
+                        vec4 by = SCALED ? w * scales_of_v(at * SCALES + block / 2)[block % 2] : w;
+                        [[unroll]] for (uint t = 0; t < HEAD_TILE; t++)
+                            [[unroll]] for (uint i = 0; i < PACK; i++) acc[(t * OWN + o) * PACK + i] += by[t] * v[i];
+                    }
+                }
+                release();
+            }
+        } while (++split < end);
+    }
+    // A loop that stays one, over a copy: see attend_values.comp.
+    float sums[HEAD_TILE * OWN * PACK];
+    [[unroll]] for (uint t = 0; t < HEAD_TILE; t++)
+        [[unroll]] for (uint i = 0; i < OWN * PACK; i++) sums[t * OWN * PACK + i] = acc[t * OWN * PACK + i];
+    if (lanes > WIDE) {
+        [[dont_unroll]] for (uint i = 0; i < HEAD_TILE * OWN * PACK; i++) sums[i] = reduce_stride(sums[i], WIDE);
+    }
+    [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
+        float total = reduce_add(sum[t]), w = owner ? exp(own[t] - peak[t]) : 0.0;
+        uint head = head0 + t, base = ((row * HEADS + head) * RANGES + range) * (QUADS + 1);
+        if (lane == 0 && head < head_end) parts[base + QUADS] = vec4(peak[t], total, 0, 0);
+        [[unroll]] for (uint o = 0; o < OWN; o++) {
+            uint part = o * WIDE + lane;
+            float v[PACK];
+            [[unroll]] for (uint i = 0; i < PACK; i++) v[i] = 0;
+            [[unroll]] for (uint p = 0; p < PACKS; p++)
+                [[unroll]] for (uint i = 0; i < PACK; i++) v[i] = part == p ? v_new[p * PACK + i] : v[i];
+            [[unroll]] for (uint i = 0; i < PACK; i += 4) {
+                uint a = (t * OWN + o) * PACK + i;
+                vec4 all = vec4(sums[a], sums[a + 1], sums[a + 2], sums[a + 3]) + w * vec4(v[i], v[i + 1], v[i + 2], v[i + 3]);
+                if (lane < WIDE && part < PACKS && head < head_end) parts[base + (part * PACK + i) / 4] = all;
+            }
+        }
+    }
+}
