@@ -30,9 +30,9 @@ func (c *Cache) tokenSplits(layer int) int {
 }
 
 // whole tells whether attention where every row is the new token of its sequence can be one kernel. It reads heads as vec4
-// of two rotary pairs, keys that are rotated, and K and V of one type.
+// of two rotary pairs, keys that are rotated, and K and V of one type without scales.
 func (c *Cache) whole(r Rotation) bool {
-	return c.engine.Tuning.TokenDepth > 0 && c.geometry.HeadDim%4 == 0 && r.Dim%4 == 0 && !r.Halves && !c.Plan.Renumber && c.Plan.Types.K == c.Plan.Types.V
+	return c.engine.Tuning.TokenDepth > 0 && c.geometry.HeadDim%4 == 0 && r.Dim%4 == 0 && !r.Halves && !c.Plan.Renumber && c.Plan.Types.K == c.Plan.Types.V && !layouts[c.Plan.Types.K].scaled
 }
 
 // attendTokens records the attention of rows that are the new tokens of as many sequences: they enter the cache and attend
@@ -50,7 +50,7 @@ func (c *Cache) attendTokens(p *runtime.Program, step *runtime.Tensor, v view, r
 	stride := uint32(splits * t.TokenSplit())
 	p.Dispatch(shaders.AttendToken{Lanes: uint32(t.Lanes), Depth: uint32(t.TokenDepth), KvHeads: uint32(v.heads.KV), Group: v.group(), HeadTile: uint32(tile),
 		HeadDim: uint32(c.geometry.HeadDim), HeadPad: uint32(pad), RopeDim: uint32(x.Dim), Wide: uint32(wide), Ranges: uint32(t.Ranges), Scored: measured,
-		Head: v.first, XStride: uint32(x.XStride / 4), Stride: stride, Splits: uint32(splits), Scale: float32(1 / math.Sqrt(float64(c.geometry.HeadDim))), KPlane: v.kPlane, VPlane: v.vPlane,
+		Head: v.first, XStride: uint32(x.XStride / 4), Stride: stride, Splits: uint32(splits), Scale: float32(1 / math.Sqrt(float64(c.geometry.HeadDim))),
 		Step: step.Range, Table: v.table.Range, K: v.k.Range, V: v.v.Range, X: x.X, Rope: x.Table.Range,
 		KOut: v.k.Range, VOut: v.v.Range, SlotsOut: v.slots.Range, Parts: c.scratch.parts.Range, E: c.scratch.e.Range, Peaks: c.scratch.peaks.Range},
 		c.engine.Variant("", c.Plan.Types.K), t.Ranges, v.heads.KV*ceil(int(v.group()), tile), rows)

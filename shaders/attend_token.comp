@@ -5,13 +5,13 @@
 #include "include/step.glsl"
 #include "include/heads.glsl"
 #include "reduce.glsl"
-#include "include/scales.glsl"
 #include "pack.glsl"
 // All of a layer's attention where every row is the one new token of its sequence, in one walk over the cache: q and k are
 // rotated, k and v enter the slot behind the live ones, and of each range of slots o = sum of e v is left with the range's
 // maximum m of q k and the sum of e = exp(q k - m). Who reads the parts brings them together: see matmul.comp.
 // The slots of a head are RANGES ranges of as many splits; a split has DEPTH * lanes slots, a lane every lanes-th of them.
 // In the walk over a range m is the maximum so far. Where scores are kept, e of every split is left with the m it is for.
+// Types with scales are not for it: their code is long, and CPU drivers compile this one slowly as it is.
 // For V, WIDE lanes share the dimensions of a head, the others take further slots.
 // Grid: x over ranges, y over KV heads and tiles of their query heads, z over rows. Twin: ref/attend.go
 layout(local_size_x_id = 0) in;
@@ -31,11 +31,9 @@ layout(push_constant) uniform Push {
     uint stride;   // of e, in slots
     uint splits;   // stride of peaks, in splits
     float scale;   // of q: 1 / sqrt(HEAD_DIM)
-    uint k_plane;  // first uvec4 of scales in K
-    uint v_plane;  // first uvec4 of scales in V
 } push;
-IN_UVEC4(2, K)                                                   // (slots, HEAD_PAD) packed, scales
-IN_UVEC4(3, V)                                                   // (slots, HEAD_PAD) packed, scales
+IN_UVEC4(2, K)                                                   // (slots, HEAD_PAD) packed
+IN_UVEC4(3, V)                                                   // (slots, HEAD_PAD) packed
 IN_VEC4(4, X)                                                    // (rows, x_stride) f32: q heads, k heads, v heads
 IN_VEC4(5, Rope)                                                 // (positions, ROPE_DIM / 2) cos, sin: two pairs to an element
 layout(binding = 6) writeonly buffer KOut { uvec4 k_out[]; };    // the same as K
@@ -46,8 +44,6 @@ layout(binding = 10) writeonly buffer E { float e_out[]; };      // (rows, heads
 layout(binding = 11) writeonly buffer Peaks { float peaks[]; };  // (rows, heads, splits) m of the splits
 
 const uint PACKS = HEAD_PAD / PACK, QUADS = HEAD_PAD / 4, TILES = (GROUP + HEAD_TILE - 1) / HEAD_TILE, HEADS = KV_HEADS * GROUP;
-const uint UNITS = (HEAD_PAD + UNIT - 1) / UNIT, PARTS = UNIT / PACK; // what is packed together, of uvec4
-const uint SCALES = (HEAD_PAD + 2 * BLOCK - 1) / (2 * BLOCK); // words of scales per slot
 const uint OWN = (PACKS + WIDE - 1) / WIDE; // packs of V per lane
 const float NEVER = -1e30;                  // the logit of a slot that is not there
 
@@ -67,9 +63,6 @@ vec4 rotated(uint row, uint head, uint quad, uint pos) {
     return quad < ROPE_DIM / 4 ? w : v;
 }
 
-vec2 scales_of_k(uint word) { return unpackHalf2x16(LOAD(K, push.k_plane + word / 4)[word % 4]); }
-vec2 scales_of_v(uint word) { return unpackHalf2x16(LOAD(V, push.v_plane + word / 4)[word % 4]); }
-
 void main() {
     uint lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x, range = gl_WorkGroupID.x, row = gl_WorkGroupID.z;
     uint kv = gl_WorkGroupID.y / TILES, tile = gl_WorkGroupID.y % TILES, head0 = kv * GROUP + tile * HEAD_TILE, head_end = (kv + 1) * GROUP;
@@ -88,45 +81,34 @@ void main() {
             if (n + l < HEAD_TILE * QUADS) q[n + l] = held(l);
         release();
     }
-    [[unroll]] for (uint n = 0; n < UNITS; n += lanes) {
-        uint i = min(n + lane, UNITS - 1);
-        float k[UNIT], v[UNIT];
-        [[unroll]] for (uint d = 0; d < UNIT; d += 4) {
-            vec4 a = rotated(row, HEADS + kv, (i * UNIT + d) / 4, token.z), b = of_head(row, HEADS + KV_HEADS + kv, (i * UNIT + d) / 4);
+    [[unroll]] for (uint n = 0; n < PACKS; n += lanes) {
+        uint i = min(n + lane, PACKS - 1);
+        float k[PACK], v[PACK];
+        [[unroll]] for (uint d = 0; d < PACK; d += 4) {
+            vec4 a = rotated(row, HEADS + kv, (i * PACK + d) / 4, token.z), b = of_head(row, HEADS + KV_HEADS + kv, (i * PACK + d) / 4);
             [[unroll]] for (uint e = 0; e < 4; e++) {
                 k[d + e] = a[e];
                 v[d + e] = b[e];
             }
         }
-        Packed packed_k = pack(k), packed_v = pack(v);
-        if (owner && tile == 0 && n + lane < UNITS) {
-            uint slot = h.offset + fresh, word = slot * SCALES + i;
-            [[unroll]] for (uint p = 0; p < PARTS; p++) {
-                if (i * PARTS + p >= PACKS) continue;
-                k_out[slot * PACKS + i * PARTS + p] = packed_k.data[p];
-                v_out[slot * PACKS + i * PARTS + p] = packed_v.data[p];
-            }
-            if (SCALED) {
-                k_out[push.k_plane + word / 4][word % 4] = packed_k.scales;
-                v_out[push.v_plane + word / 4][word % 4] = packed_v.scales;
-            }
+        uvec4 packed_k = pack(k).data[0], packed_v = pack(v).data[0]; // without scales UNIT is PACK
+        if (owner && tile == 0 && n + lane < PACKS) {
+            k_out[(h.offset + fresh) * PACKS + i] = packed_k;
+            v_out[(h.offset + fresh) * PACKS + i] = packed_v;
         }
-        vec2 k_scales = unpackHalf2x16(packed_k.scales), v_scales = unpackHalf2x16(packed_v.scales);
-        [[unroll]] for (uint p = 0; p < PARTS; p++) {
-            float some_k[PACK] = unpack(packed_k.data[p]), some_v[PACK] = unpack(packed_v.data[p]);
-            [[unroll]] for (uint d = 0; d < PACK; d += 4) {
-                vec4 a = vec4(some_k[d], some_k[d + 1], some_k[d + 2], some_k[d + 3]), b = vec4(some_v[d], some_v[d + 1], some_v[d + 2], some_v[d + 3]);
-                hold(SCALED ? k_scales[p * PACK / BLOCK % 2] * a : a);
-                [[unroll]] for (uint l = 0; l < lanes; l++)
-                    [[unroll]] for (uint e = 0; e < 4; e++)
-                        if ((n + l) * UNIT + p * PACK + d < HEAD_PAD) k_new[(n + l) * UNIT + p * PACK + d + e] = held(l)[e];
-                release();
-                hold(SCALED ? v_scales[p * PACK / BLOCK % 2] * b : b);
-                [[unroll]] for (uint l = 0; l < lanes; l++)
-                    [[unroll]] for (uint e = 0; e < 4; e++)
-                        if ((n + l) * UNIT + p * PACK + d < HEAD_PAD) v_new[(n + l) * UNIT + p * PACK + d + e] = held(l)[e];
-                release();
-            }
+        k = unpack(packed_k);
+        v = unpack(packed_v);
+        [[unroll]] for (uint d = 0; d < PACK; d += 4) {
+            hold(vec4(k[d], k[d + 1], k[d + 2], k[d + 3]));
+            [[unroll]] for (uint l = 0; l < lanes; l++)
+                [[unroll]] for (uint e = 0; e < 4; e++)
+                    if (n + l < PACKS) k_new[(n + l) * PACK + d + e] = held(l)[e];
+            release();
+            hold(vec4(v[d], v[d + 1], v[d + 2], v[d + 3]));
+            [[unroll]] for (uint l = 0; l < lanes; l++)
+                [[unroll]] for (uint e = 0; e < 4; e++)
+                    if (n + l < PACKS) v_new[(n + l) * PACK + d + e] = held(l)[e];
+            release();
         }
     }
     if (owner && tile == 0 && lane == 0) slots[h.offset + fresh] = uvec2(token.z, floatBitsToUint(born(h.rule, token.z)));
@@ -147,19 +129,12 @@ void main() {
             [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) most[t] = peak[t];
             [[unroll]] for (uint s = 0; s < DEPTH; s++) {
                 uint slot = first + s * lanes + lane, at = h.offset + min(slot, last);
-                vec2 scales[SCALES];
-                if (SCALED) {
-                    [[unroll]] for (uint w = 0; w < SCALES; w++) scales[w] = scales_of_k(at * SCALES + w);
-                }
                 float dots[HEAD_TILE];
                 [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) dots[t] = 0;
                 [[unroll]] for (uint p = 0; p < PACKS; p++) {
                     float k[PACK] = unpack(LOAD(K, at * PACKS + p));
-                    [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
-                        float part = SCALED ? 0.0 : dots[t];
-                        [[unroll]] for (uint i = 0; i < PACK; i++) part += k[i] * q[t * QUADS + (p * PACK + i) / 4][i % 4];
-                        dots[t] = SCALED ? dots[t] + scales[p * PACK / BLOCK / 2][p * PACK / BLOCK % 2] * part : part;
-                    }
+                    [[unroll]] for (uint t = 0; t < HEAD_TILE; t++)
+                        [[unroll]] for (uint i = 0; i < PACK; i++) dots[t] += k[i] * q[t * QUADS + (p * PACK + i) / 4][i % 4];
                 }
                 [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
                     float logit = slot < fresh ? dots[t] : slot == fresh ? own[t] : NEVER;
@@ -191,11 +166,9 @@ void main() {
                     vec4 w = held(from);
                     uint at = h.offset + min(first + s * lanes + from, last);
                     [[unroll]] for (uint o = 0; o < OWN; o++) {
-                        uint part = min(o * WIDE + lane % WIDE, PACKS - 1), block = part * PACK / BLOCK;
-                        float v[PACK] = unpack(LOAD(V, at * PACKS + part));
-                        vec4 by = SCALED ? w * scales_of_v(at * SCALES + block / 2)[block % 2] : w;
+                        float v[PACK] = unpack(LOAD(V, at * PACKS + min(o * WIDE + lane % WIDE, PACKS - 1)));
                         [[unroll]] for (uint t = 0; t < HEAD_TILE; t++)
-                            [[unroll]] for (uint i = 0; i < PACK; i++) acc[(t * OWN + o) * PACK + i] += by[t] * v[i];
+                            [[unroll]] for (uint i = 0; i < PACK; i++) acc[(t * OWN + o) * PACK + i] += w[t] * v[i];
                     }
                 }
                 release();

@@ -188,6 +188,7 @@ func (k AttendMerge) Call(v Variant) (Call, error) {
 // maximum m of q k and the sum of e = exp(q k - m). Who reads the parts brings them together: see matmul.comp.
 // The slots of a head are RANGES ranges of as many splits; a split has DEPTH * lanes slots, a lane every lanes-th of them.
 // In the walk over a range m is the maximum so far. Where scores are kept, e of every split is left with the m it is for.
+// Types with scales are not for it: their code is long, and CPU drivers compile this one slowly as it is.
 // For V, WIDE lanes share the dimensions of a head, the others take further slots.
 // Grid: x over ranges, y over KV heads and tiles of their query heads, z over rows. Twin: ref/attend.go
 type AttendToken struct {
@@ -208,13 +209,11 @@ type AttendToken struct {
 	Stride  uint32  // of e, in slots
 	Splits  uint32  // stride of peaks, in splits
 	Scale   float32 // of q: 1 / sqrt(HEAD_DIM)
-	KPlane  uint32  // first uvec4 of scales in K
-	VPlane  uint32  // first uvec4 of scales in V
 
 	Step     vk.Range
 	Table    vk.Range
-	K        vk.Range // (slots, HEAD_PAD) packed, scales
-	V        vk.Range // (slots, HEAD_PAD) packed, scales
+	K        vk.Range // (slots, HEAD_PAD) packed
+	V        vk.Range // (slots, HEAD_PAD) packed
 	X        vk.Range // (rows, x_stride) f32: q heads, k heads, v heads
 	Rope     vk.Range // (positions, ROPE_DIM / 2) cos, sin: two pairs to an element
 	KOut     vk.Range // the same as K
@@ -225,7 +224,7 @@ type AttendToken struct {
 	Peaks    vk.Range // (rows, heads, splits) m of the splits
 }
 
-var attendTokenInfo = info{name: "attend_token", weights: false, cache: true, push: 28, count: 11, bindings: []bindingInfo{
+var attendTokenInfo = info{name: "attend_token", weights: false, cache: true, push: 20, count: 11, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},   // Step
 	{vk.RGBA32Uint, Read},   // Table
 	{vk.RGBA32Uint, Read},   // K
@@ -242,14 +241,12 @@ var attendTokenInfo = info{name: "attend_token", weights: false, cache: true, pu
 
 // Call implements Kernel.
 func (k AttendToken) Call(v Variant) (Call, error) {
-	push := make([]byte, 28)
+	push := make([]byte, 20)
 	binary.LittleEndian.PutUint32(push[0:], k.Head)
 	binary.LittleEndian.PutUint32(push[4:], k.XStride)
 	binary.LittleEndian.PutUint32(push[8:], k.Stride)
 	binary.LittleEndian.PutUint32(push[12:], k.Splits)
 	binary.LittleEndian.PutUint32(push[16:], math.Float32bits(k.Scale))
-	binary.LittleEndian.PutUint32(push[20:], k.KPlane)
-	binary.LittleEndian.PutUint32(push[24:], k.VPlane)
 	return attendTokenInfo.call(v, []uint32{k.Lanes, k.Depth, k.KvHeads, k.Group, k.HeadTile, k.HeadDim, k.HeadPad, k.RopeDim, k.Wide, k.Ranges, k.Scored}, push, []vk.Range{k.Step, k.Table, k.K, k.V, k.X, k.Rope, k.KOut, k.VOut, k.SlotsOut, k.Parts, k.E, k.Peaks})
 }
 

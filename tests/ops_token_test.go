@@ -45,13 +45,6 @@ func tokenCases(l launch) (all []opCase) {
 			all = append(all, c)
 		}
 	}
-	for i, dim := range []int{32, 80} {
-		for _, cache := range []string{"q4_0", "q8_0"} {
-			if l.form != shaders.Shared {
-				all = append(all, tokenCase{cache: cache, kvHeads: 2, group: 2, tile: 2, dim: dim, ropeDim: dim, depth: 1 + i, ranges: 2, scored: true, seqs: []sequence{{live: 5*l.lanes + 3, rows: 1}, {live: i, rows: 1}}})
-			}
-		}
-	}
 	return all
 }
 
@@ -88,7 +81,7 @@ func (c tokenCase) run(b *bench, l launch) error {
 	lanes, step := uint32(l.lanes), r.step.Range
 	r.add(shaders.AttendToken{Lanes: lanes, Depth: uint32(c.depth), KvHeads: uint32(c.kvHeads), Group: uint32(c.group), HeadTile: uint32(c.tile),
 		HeadDim: uint32(c.dim), HeadPad: uint32(pad), RopeDim: uint32(c.ropeDim), Wide: uint32(wide), Ranges: uint32(c.ranges), Scored: word(c.scored),
-		Head: others, XStride: uint32(xStride / 4), Stride: uint32(stride), Splits: uint32(splits), Scale: scale, KPlane: r.kPlane, VPlane: r.vPlane,
+		Head: others, XStride: uint32(xStride / 4), Stride: uint32(stride), Splits: uint32(splits), Scale: scale,
 		Step: step, Table: r.table.Range, K: r.k.Range, V: r.v.Range, X: in(r.rig, "x", strided).Range, Rope: in(r.rig, "rope", rope.Turns).Range,
 		KOut: r.k.Range, VOut: r.v.Range, SlotsOut: r.slots.Range, Parts: parts.Range, E: e.Range, Peaks: peaks.Range},
 		"", c.cache, c.ranges, c.kvHeads*ceil(c.group, c.tile), len(r.rows)+1)

@@ -91,6 +91,9 @@ func build(file string) (kernel, error) {
 	}
 	if k.cache {
 		caches = folders("cache")
+		if !strings.Contains(k.source, `#include "include/scales.glsl"`) {
+			caches = slices.DeleteFunc(caches, scaled)
+		}
 	}
 	for _, w := range weights {
 		for _, c := range caches {
@@ -102,6 +105,13 @@ func build(file string) (kernel, error) {
 		}
 	}
 	return k, k.freeze()
+}
+
+// scaled tells whether a cache type has scales: kernels that do not read them are not compiled for it.
+func scaled(cache string) bool {
+	source, err := os.ReadFile("cache/" + cache + "/pack.glsl")
+	check(err)
+	return strings.Contains(string(source), "const bool SCALED = true;")
 }
 
 func folders(in string) (names []string) {
