@@ -306,7 +306,7 @@ func (k Choose) Call(v Variant) (Call, error) {
 // Compact binds compact.comp.
 //
 // Moves survivors into the slots of evicted tokens, as evict.comp decided. No slot is both a source and a target.
-// Grid: x over KV heads, y over sequences. Twin: ref/evict.go
+// Grid: x over KV heads, y over sequences, z over runs of moves. Twin: ref/evict.go
 type Compact struct {
 	Lanes   uint32 // workgroup size
 	KvHeads uint32
