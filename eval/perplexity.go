@@ -22,14 +22,23 @@ type Stream struct {
 // StreamPlan is what a stream of segments of so many tokens needs of a cache. Budgets in percent are of tokens; the last
 // token needs no slot.
 func StreamPlan(m *model.Model, kv h2o.Settings, tokens int) (*h2o.Plan, error) {
-	return h2o.NewPlan(kv, m.Geometry(), tokens, tokens-1, tokens-1)
+	return h2o.NewPlan(streamed(kv), m.Geometry(), tokens, tokens-1, tokens-1)
+}
+
+// streamed are settings for a text that has no prompt which ends: it is cut to the budget chunk by chunk, unless asked for
+// otherwise.
+func streamed(kv h2o.Settings) h2o.Settings {
+	if kv.Prompt == "" || kv.Prompt == "auto" {
+		kv.Prompt = "bounded"
+	}
+	return kv
 }
 
 // Spared tells that a policy which evicts does so too late to change anything: the chunks are so long that every token of
 // the segment has been foretold when the first one goes.
 func Spared(p *h2o.Plan) bool {
 	first := (p.Budget/p.Chunk + 1) * p.Chunk // tokens after which the cache is cut back for the first time
-	return p.Evicts() && first >= p.Length
+	return p.Evicts() && (p.Exact || first >= p.Length)
 }
 
 // OpenStream opens a session under a setting for segments of so many tokens. With divergence a second one, which forgets
@@ -40,7 +49,7 @@ func OpenStream(m *model.Model, kv h2o.Settings, tokens int, divergence bool) (*
 		return nil, err
 	}
 	s := &Stream{Setting: SettingOf(plan), evicts: plan.Policy.Evicts, divergence: divergence}
-	o := model.SessionOptions{KV: kv, Length: tokens - 1, Context: tokens, Likelihood: true}
+	o := model.SessionOptions{KV: streamed(kv), Length: tokens - 1, Context: tokens, Likelihood: true}
 	if divergence && s.evicts {
 		keep := o
 		keep.KV.Positions = "original"

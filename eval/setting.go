@@ -1,6 +1,8 @@
 package eval
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 
 	"vkdecode/h2o"
@@ -38,9 +40,18 @@ func Settings(base h2o.Settings, policies []h2o.Spec, budgets []h2o.Budget) (all
 // SettingOf is how results name a plan.
 func SettingOf(p *h2o.Plan) Setting {
 	s := Setting{Policy: p.Settings.Policy.String(), Budget: p.Settings.Budget.String(), BudgetSlots: p.Budget,
-		KVType: p.Type, Positions: p.Positions, Chunk: p.Chunk}
-	if s.Positions == "auto" {
-		s.Positions = "original"
+		KVType: p.Type, Positions: "original", Chunk: p.Chunk}
+	if p.Renumber {
+		s.Positions = "cache"
+	}
+	if p.Policy.Evicts {
+		s.PrefillPolicy = cmp.Or(p.Settings.Prefill.String(), s.Policy)
+		if s.Prefill = "bounded"; p.Exact {
+			s.Prefill = "exact"
+		}
+		for _, l := range p.Settings.Layers {
+			s.LayerBudgets += fmt.Sprintf("%d-%d:%s+%s,", l.First, l.Last, l.Recent, l.Heavy)
+		}
 	}
 	if p.Policy.Evicts {
 		s.RecentRatio, s.Sinks = p.RecentRatio, p.Sinks

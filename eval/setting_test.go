@@ -45,8 +45,8 @@ func TestEveryPolicyMeetsEveryBudgetButFull(t *testing.T) {
 func TestASettingSaysWhatThePlanCameTo(t *testing.T) {
 	g := h2o.Geometry{Layers: []h2o.Heads{{Query: 4, KV: 2}}, HeadDim: 32}
 	for policy, want := range map[string]Setting{
-		"h2o":       {Policy: "h2o", Budget: "20%", BudgetSlots: 20, KVType: "f16", Positions: "original", Chunk: 8, RecentRatio: 0.5},
-		"streaming": {Policy: "streaming", Budget: "20%", BudgetSlots: 20, KVType: "f16", Positions: "original", Chunk: 8, RecentRatio: 0.5, Sinks: 4},
+		"h2o":       {Policy: "h2o", Budget: "20%", BudgetSlots: 20, KVType: "f16", Positions: "original", Chunk: 8, PrefillPolicy: "h2o", Prefill: "bounded", RecentRatio: 0.5},
+		"streaming": {Policy: "streaming", Budget: "20%", BudgetSlots: 20, KVType: "f16", Positions: "cache", Chunk: 8, PrefillPolicy: "streaming", Prefill: "bounded", RecentRatio: 0.5, Sinks: 4},
 		"full":      {Policy: "full", Budget: "20%", BudgetSlots: 100, KVType: "f16", Positions: "original", Chunk: 8},
 	} {
 		spec, err := h2o.ParseSpec(policy)

@@ -29,8 +29,12 @@ func ReadText(path string) (*Text, error) {
 	if len(content) == 0 {
 		return nil, fmt.Errorf("eval: text %s is empty", path)
 	}
-	sum := sha256.Sum256(content)
-	return &Text{Name: filepath.Base(path), Hash: hex.EncodeToString(sum[:]), content: string(content)}, nil
+	return newText(filepath.Base(path), string(content)), nil
+}
+
+func newText(name, content string) *Text {
+	sum := sha256.Sum256([]byte(content))
+	return &Text{Name: name, Hash: hex.EncodeToString(sum[:]), content: content}
 }
 
 // Segment is a piece of a text in tokens of a model.

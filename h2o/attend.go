@@ -60,6 +60,15 @@ func (c *Cache) views() (all []view) {
 	return all
 }
 
+// Slices are the rows of a prompt whose attention is taken at once, at most, by layer and by pool: scores are summed slice
+// by slice.
+func (c *Cache) Slices() (rows []int) {
+	for _, v := range c.views() {
+		rows = append(rows, v.slice)
+	}
+	return rows
+}
+
 // planScratch plans scratch that serves every view.
 func (c *Cache) planScratch(a *runtime.Arena) {
 	heads, pad := 0, c.geometry.HeadPad(c.Plan.Types)

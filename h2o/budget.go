@@ -23,6 +23,7 @@ const (
 	shareOfContext
 	slotsPerHead
 	bytesOfCache
+	shareOfBytes
 )
 
 const (
@@ -32,7 +33,7 @@ const (
 )
 
 // accepted ends every error about the form of a budget.
-const accepted = `give a share of the context above 0% and up to 100% ("20%"), slots per KV head ("1024") or bytes for the whole cache ("512MiB")`
+const accepted = `give a share of the context above 0% and up to 100% ("20%"), slots per KV head ("1024"), bytes for the whole cache ("512MiB") or a share of the bytes that the context takes in f16 ("20%B")`
 
 // byteUnits are the suffixes of a size, longest first where one ends another.
 var byteUnits = []struct {
@@ -44,7 +45,7 @@ var byteUnits = []struct {
 	{"B", 1},
 }
 
-// ParseBudget reads "20%", "12.5%", "1024", "512MiB" or "1.5GB". A percentage
+// ParseBudget reads "20%", "12.5%", "1024", "512MiB", "1.5GB" or "20%B". A percentage
 // has up to four decimals, which makes every share exact.
 func ParseBudget(text string) (Budget, error) {
 	refuse := func(why string) (Budget, error) {
@@ -58,6 +59,8 @@ func ParseBudget(text string) (Budget, error) {
 	number, scale := trimmed, int64(1)
 	if digits, found := strings.CutSuffix(trimmed, "%"); found {
 		b.unit, number, scale = shareOfContext, digits, million/100
+	} else if digits, found := strings.CutSuffix(trimmed, "%B"); found {
+		b.unit, number, scale = shareOfBytes, digits, million/100
 	} else {
 		for _, u := range byteUnits {
 			if digits, found := strings.CutSuffix(trimmed, u.suffix); found {
@@ -74,7 +77,7 @@ func ParseBudget(text string) (Budget, error) {
 		return refuse("negative")
 	case value == 0:
 		return refuse("keeps nothing")
-	case b.unit == shareOfContext && value > million:
+	case (b.unit == shareOfContext || b.unit == shareOfBytes) && value > million:
 		return refuse("more than the whole context")
 	case b.unit == slotsPerHead && value > maxSlots:
 		return refuse(fmt.Sprintf("more slots than there are positions (%d)", int64(maxSlots)))
@@ -125,9 +128,20 @@ func digits(s string) bool {
 // String returns the budget as it was given.
 func (b Budget) String() string { return b.text }
 
-// InBytes tells a budget in bytes, which bounds all that is allocated, from
-// one that counts kept slots.
-func (b Budget) InBytes() bool { return b.unit == bytesOfCache }
+// InBytes tells a budget in bytes, from one that counts kept slots.
+func (b Budget) InBytes() bool { return b.unit == bytesOfCache || b.unit == shareOfBytes }
+
+// holds tells whether a plan keeps to a budget in bytes. A size bounds all that is allocated. A share is of the K and V of
+// the whole context in f16, and bounds what evictions leave: so that types can be compared, and a budget in slots with it.
+func (b Budget) holds(p *Plan, g Geometry) bool {
+	if b.unit == shareOfBytes {
+		return p.Kept <= g.Bytes(Types{"f16", "f16"}, p.Context)*b.value/million
+	}
+	return p.Bytes <= b.value
+}
+
+// Relative tells a share of the context from what is the same in every context.
+func (b Budget) Relative() bool { return b.unit == shareOfContext }
 
 // Slots returns the slots per KV head that a budget in shares or slots allows, at most context: a share of the context
 // rounded half up, at least one, or the given number. What fits into bytes depends on the whole plan.
@@ -140,7 +154,7 @@ func (b Budget) Slots(context int) (int, error) {
 		return int(max(1, (int64(context)*b.value+million/2)/million)), nil
 	case slotsPerHead:
 		return int(min(b.value, int64(context))), nil
-	case bytesOfCache:
+	case bytesOfCache, shareOfBytes:
 		return 0, fmt.Errorf("h2o: budget %s is in bytes; want a share of the context such as 10%% or slots per KV head such as 256", b)
 	}
 	return 0, fmt.Errorf("h2o: budget is not set; %s", accepted)
@@ -148,3 +162,12 @@ func (b Budget) Slots(context int) (int, error) {
 
 // MarshalText writes the budget as it was given.
 func (b Budget) MarshalText() ([]byte, error) { return []byte(b.text), nil }
+
+// UnmarshalText reads what MarshalText wrote; nothing is the zero Budget.
+func (b *Budget) UnmarshalText(text []byte) (err error) {
+	*b = Budget{}
+	if len(text) > 0 {
+		*b, err = ParseBudget(string(text))
+	}
+	return err
+}

@@ -57,6 +57,8 @@ func TestBudgetRefusalsSayWhatIsAccepted(t *testing.T) {
 		"-5":                  "negative",
 		"-20%":                "negative",
 		"100.0001%":           "more than the whole context",
+		"101%B":               "more than the whole context",
+		"0%B":                 "keeps nothing",
 		"250%":                "more than the whole context",
 		"12.34567%":           "too many decimals",
 		"1.5":                 "too many decimals",

@@ -2,14 +2,27 @@ package h2o
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // LayerBudget is the budget of the layers First to Last, in its two parts.
 type LayerBudget struct {
-	First, Last   int
-	Recent, Heavy Budget
+	First  int    `json:"first"`
+	Last   int    `json:"last"`
+	Recent Budget `json:"recent"`
+	Heavy  Budget `json:"heavy"`
+}
+
+// String returns it as ParseLayers reads it.
+func (b LayerBudget) String() string {
+	return fmt.Sprintf("%d-%d:%s+%s", b.First, b.Last, b.Recent, b.Heavy)
+}
+
+// Relative tells whether a budget is a share of the context.
+func (s Settings) Relative() bool {
+	return s.Budget.Relative() || slices.ContainsFunc(s.Layers, func(b LayerBudget) bool { return b.Recent.Relative() || b.Heavy.Relative() })
 }
 
 // ParseLayers reads budgets of layer ranges, "0-9:8%+12%,10:64+32": recent plus heavy, each a share of the context or slots.

@@ -1,6 +1,7 @@
 package h2o
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -32,21 +33,24 @@ const TableBytes = 8
 const MaxChunk = runtime.StepRows
 
 // Span is a range of positions [Begin, End).
-type Span struct{ Begin, End int }
+type Span struct {
+	Begin int `json:"begin"`
+	End   int `json:"end"`
+}
 
-// Settings are what a user chooses.
+// Settings are what a user chooses. In JSON they are what was given, so that a file can be opened with the same again.
 type Settings struct {
-	Policy      Spec
-	Prefill     Spec   // the policy of prompts; the zero Spec = Policy
-	Prompt      string // "bounded": a prompt is cut to the budget chunk by chunk; "exact": once, at its end; "auto" or "": the policy's own
-	Budget      Budget
-	RecentRatio float64       // share of the budget that is the protected recent window
-	Sinks       int           // first positions never evicted; -1 = the policy's own default
-	Pinned      []Span        // positions never evicted, at most two spans
-	Layers      []LayerBudget // budgets of layers that differ from Budget
-	Type        string        // of K and V, as ParseTypes reads it
-	Positions   string        // "original", "cache" (renumbered inside it), or "auto", the policy's own
-	Chunk       int           // most rows of a prompt between two evictions
+	Policy      Spec          `json:"policy"`
+	Prefill     Spec          `json:"prefill_policy"` // the policy of prompts; the zero Spec = Policy
+	Prompt      string        `json:"prefill"`        // "bounded": a prompt is cut to the budget chunk by chunk; "exact": once, at its end; "auto" or "": the policy's own
+	Budget      Budget        `json:"budget"`
+	RecentRatio float64       `json:"recent_ratio"`            // share of the budget that is the protected recent window
+	Sinks       int           `json:"sinks"`                   // first positions never evicted; -1 = the policy's own default
+	Pinned      []Span        `json:"pinned,omitempty"`        // positions never evicted, at most two spans
+	Layers      []LayerBudget `json:"layer_budgets,omitempty"` // budgets of layers that differ from Budget
+	Type        string        `json:"type"`                    // of K and V, as ParseTypes reads it, or "auto", the policy's own
+	Positions   string        `json:"positions"`               // "original", "cache" (renumbered inside it), or "auto", the policy's own
+	Chunk       int           `json:"chunk"`                   // most rows of a prompt between two evictions
 }
 
 // Plan is what settings come to for a model and a context.
@@ -85,7 +89,7 @@ type LayerPlan struct {
 
 // NewPlan resolves settings for a run over length tokens, of which the first prompt arrive in chunks. A percentage is of
 // context tokens, 0 = length. A policy that evicts may run past the context, full may not. A budget in bytes is the largest
-// number of slots for which all that is allocated fits.
+// number of slots that it holds.
 func NewPlan(s Settings, g Geometry, context, length, prompt int) (*Plan, error) {
 	if context == 0 {
 		context = length
@@ -109,7 +113,7 @@ func NewPlan(s Settings, g Geometry, context, length, prompt int) (*Plan, error)
 	}
 	fits := sort.Search(max(context, length), func(n int) bool {
 		q, err := p.with(g, n+1, prompt)
-		return err == nil && q.Bytes > s.Budget.value
+		return err == nil && !s.Budget.holds(q, g)
 	})
 	if fits == 0 {
 		q, err := p.with(g, 1, prompt)
@@ -126,7 +130,6 @@ func (p Plan) with(g Geometry, budget, prompt int) (*Plan, error) {
 	p.Budget = budget
 	if p.Policy.Evicts {
 		p.Staged = p.Evicts() && (p.Exact || p.Prefill.Observation.Window > 0 || p.Prefill.Rule != p.Policy.Rule)
-		p.Exact = p.Exact && p.Staged
 		if p.Added = p.Policy.Every; p.Policy.Every == 0 {
 			p.Added = 1 + p.Length - prompt
 		}
@@ -134,6 +137,7 @@ func (p Plan) with(g Geometry, budget, prompt int) (*Plan, error) {
 			p.Added += p.Chunk - 1
 		}
 	}
+	p.Exact = p.Exact && p.Staged
 	if err := p.layers(g, prompt); err != nil {
 		return nil, err
 	}
@@ -158,6 +162,9 @@ func (p *Plan) policies() (err error) {
 	if p.Sinks < 0 {
 		p.Sinks = max(p.Policy.Sinks, p.Prefill.Sinks)
 	}
+	if p.Type == "" || p.Type == "auto" {
+		p.Type = cmp.Or(p.Policy.Type, "f16")
+	}
 	if p.Types, err = ParseTypes(p.Type); err != nil {
 		return err
 	}
@@ -179,8 +186,8 @@ func (p *Plan) policies() (err error) {
 	default:
 		return fmt.Errorf("h2o: positions %q, want original, cache or auto", p.Positions)
 	}
-	if p.Prefill.Share == PerHead && p.Policy.Layer {
-		return fmt.Errorf("h2o: policy %s gives each KV head a budget of its own, and %s keeps the same tokens in all heads of a layer; choose another of the two", p.Prefill.Name, p.Settings.Policy)
+	if p.Policy.Layer && !p.Prefill.alike() {
+		return fmt.Errorf("h2o: policy %s keeps the same tokens in all heads of a layer, and %s would leave different ones in each; choose another for prompts", p.Policy.Name, p.Prefill.Name)
 	}
 	return nil
 }
@@ -229,10 +236,10 @@ func (p *Plan) layers(g Geometry, prompt int) error {
 	}
 	for i := range p.Layers {
 		l := &p.Layers[i]
-		*l = LayerPlan{Budget: budgets[i], Recent: p.recent(p.Policy, budgets[i]), Prompt: p.recent(p.Prefill, budgets[i])}
+		*l = LayerPlan{Budget: budgets[i], Recent: p.recent(p.Policy, budgets[i]), Prompt: p.recentOfPrompt(budgets[i])}
 		for _, own := range p.Settings.Layers {
 			if own.First <= i && i <= own.Last && p.Evicts() {
-				if err := l.divide(own, p.Context); err != nil {
+				if err := p.divide(l, own); err != nil {
 					return err
 				}
 			}
@@ -242,6 +249,7 @@ func (p *Plan) layers(g Geometry, prompt int) error {
 		}
 		l.Capacity = min(l.Budget+p.Added, max(p.Context, p.Length))
 		if l.Most = l.Capacity; p.Staged && p.Prefill.Share == PerHead {
+			l.Capacity = l.Budget + p.Added // each head has room for all that may be added: shaders/share.comp
 			l.Most = min(l.Budget*g.Layers[i].KV+p.Added, p.Length)
 		}
 	}
@@ -251,6 +259,10 @@ func (p *Plan) layers(g Geometry, prompt int) error {
 	return nil
 }
 
+// OneTurn tells whether only one prompt can be processed: its policy keeps the same tokens in all heads of a layer, that of
+// decoding does not.
+func (p *Plan) OneTurn() bool { return p.Staged && p.Prefill.Layer && !p.Policy.alike() }
+
 // recent is the window that a policy protects of a budget.
 func (p *Plan) recent(policy *Policy, budget int) (n int) {
 	if policy.Rule.Recent {
@@ -259,18 +271,28 @@ func (p *Plan) recent(policy *Policy, budget int) (n int) {
 	return max(n, policy.Last)
 }
 
-// divide gives the layer the two parts of its own budget.
-func (l *LayerPlan) divide(own LayerBudget, context int) error {
-	recent, err := own.Recent.Slots(context)
+// recentOfPrompt is the same while a prompt is processed: where its last queries judge the rest, they alone are protected.
+func (p *Plan) recentOfPrompt(budget int) int {
+	if p.Prefill.Observation.Window > 0 {
+		return p.Prefill.Last
+	}
+	return p.recent(p.Prefill, budget)
+}
+
+// divide gives a layer the two parts of its own budget.
+func (p *Plan) divide(l *LayerPlan, own LayerBudget) error {
+	recent, err := own.Recent.Slots(p.Context)
 	if err != nil {
 		return err
 	}
-	heavy, err := own.Heavy.Slots(context)
+	heavy, err := own.Heavy.Slots(p.Context)
 	if err != nil {
 		return err
 	}
-	l.Budget, l.Recent = min(recent+heavy, context), recent
-	l.Prompt = max(l.Prompt, recent)
+	l.Budget, l.Recent = min(recent+heavy, p.Context), max(recent, p.Policy.Last)
+	if p.Prefill.Observation.Window == 0 {
+		l.Prompt = max(recent, p.Prefill.Last)
+	}
 	return nil
 }
 

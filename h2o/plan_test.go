@@ -84,6 +84,20 @@ func TestPlanRecentWindowGivesWayToWhatIsPinned(t *testing.T) {
 	}
 }
 
+func TestPlanProtectsOnlyTheObservationWindowOfAPrompt(t *testing.T) {
+	for policy, want := range map[string]int{"snapkv:window=16": 16, "pyramidkv:window=16": 16, "adakv": 32, "h2o": 50} {
+		p, err := NewPlan(settings(t, policy, "100"), smol(), 0, 1000, 900)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, l := range p.Layers {
+			if decode := l.Budget / 2; l.Prompt != want || l.Recent != max(decode, p.Policy.Last) {
+				t.Errorf("%s, layer %d: %d positions protected in prompts and %d in decode, want %d and %d", policy, i, l.Prompt, l.Recent, want, max(decode, p.Policy.Last))
+			}
+		}
+	}
+}
+
 func TestPlanRefusesWhatCannotBe(t *testing.T) {
 	for want, change := range map[string]func(*Settings){
 		"unknown policy":         func(s *Settings) { s.Policy.Name = "h20" },
@@ -153,6 +167,22 @@ func TestTypesSayHowManyBytesTheyTake(t *testing.T) {
 		}
 		if pad, slot, all := g.HeadPad(types), g.SlotBytes(types), g.Bytes(types, 5); pad != c.pad || slot != c.slot || all != c.all {
 			t.Errorf("%s of %d: padded to %d, %d bytes a slot, %d in all; want %d, %d, %d", c.types, c.dim, pad, slot, all, c.pad, c.slot, c.all)
+		}
+	}
+}
+
+// A share of the bytes is of the context in f16, whatever the type: 20 % of them are 20 % of the slots in f16, and more in
+// smaller types.
+func TestPlanTakesAShareOfTheBytes(t *testing.T) {
+	for types, want := range map[string]int{"f16": 409, "f32": 204, "q8_0": 770, "q8_0/q4_0": 1008, "q4_0": 1456} {
+		s := settings(t, "h2o", "20%B")
+		s.Type = types
+		p, err := NewPlan(s, smol(), 0, 2048, 2048)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Budget != want {
+			t.Errorf("%s: %d slots, want %d", types, p.Budget, want)
 		}
 	}
 }

@@ -89,15 +89,16 @@ type Policy struct {
 	Rule
 	Observation
 	Share      Share
-	Beta       int  // of Pyramid: the highest layer keeps a beta-th of the mean
-	Published  bool // Pyramid rounds as its authors' code does, which overspends
-	Alpha      int  // of PerHead: thousandths of a head's slots that are its own whatever its scores
-	Renumbers  bool // positions are renumbered inside the cache unless the user says otherwise
+	Beta       int    // of Pyramid: the highest layer keeps a beta-th of the mean
+	Published  bool   // Pyramid rounds as its authors' code does, which overspends
+	Alpha      int    // of PerHead: thousandths of a head's slots that are its own whatever its scores
+	Type       string // of K and V unless the user says otherwise; "" = f16
+	Renumbers  bool   // positions are renumbered inside the cache unless the user says otherwise
 	Parameters []*Parameter
 }
 
 // Policies are all policies, in the order in which help and plans list them.
-var Policies = []*Policy{full, heavyHitter, window, streaming, random, strided, tova, snapKV, pyramidKV, adaKV}
+var Policies = []*Policy{full, heavyHitter, window, streaming, random, strided, tova, snapKV, pyramidKV, adaKV, tuned}
 
 // Names lists the policies' names.
 func Names() []string {
@@ -147,6 +148,11 @@ func (p *Policy) option(key string) (*Parameter, error) {
 	default:
 		return nil, fmt.Errorf("h2o: policy %q has no option %q, want one of %s", p.Name, key, strings.Join(keys, ", "))
 	}
+}
+
+// alike tells whether all heads of a layer keep the same tokens.
+func (p *Policy) alike() bool {
+	return !p.Evicts || p.Share != PerHead && (p.Layer || p.Update == UpdateNone)
 }
 
 // word packs the rule for the table: include/heads.glsl.

@@ -26,7 +26,7 @@ func (p *Policy) pyramid(layers, budget, window, tokens int) []int {
 		high = max(beyond, 0)
 		low = 2*base - high
 	}
-	if tokens < 2*base || layers == 1 || high < low {
+	if base <= 0 || tokens < 2*base || layers == 1 || high < low { // a budget without room beyond the window is refused elsewhere
 		for i := range all {
 			all[i] = budget
 		}

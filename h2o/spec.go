@@ -78,6 +78,15 @@ func (s Spec) String() string { return s.text }
 // MarshalText writes the policy as it was given.
 func (s Spec) MarshalText() ([]byte, error) { return []byte(s.text), nil }
 
+// UnmarshalText reads what MarshalText wrote; nothing is the zero Spec.
+func (s *Spec) UnmarshalText(text []byte) (err error) {
+	*s = Spec{}
+	if len(text) > 0 {
+		*s, err = ParseSpec(string(text))
+	}
+	return err
+}
+
 func isWord(s string) bool {
 	for _, r := range s {
 		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_' {

@@ -28,9 +28,13 @@ func (c *Cache) newStage(a *runtime.Arena, entries int) *stage {
 		table: a.Tensor("table.prompt", int64(entries)*headBytes),
 		list:  a.Tensor("table.list", int64(heads*(4+c.Plan.Work))*4),
 	}
-	// A chunk logs for all layers, an exact prompt for one layer at a time.
+	// A chunk logs for all layers, an exact prompt for one layer at a time. A chunk evicts as many tokens as it adds, those
+	// that decoding let grow, and where heads share a budget, all that a head loses to the others.
 	if s.logSize, s.logged = c.Plan.Work, heads*c.Plan.Work; !c.Plan.Exact {
-		s.logSize, s.logged = c.Plan.Chunk, entries*c.Plan.Chunk
+		if c.Plan.Prefill.Share != PerHead {
+			s.logSize = min(c.Plan.Work, c.Plan.Chunk+c.Plan.Added)
+		}
+		s.logged = entries * s.logSize
 	}
 	if window := c.Plan.Prefill.Window; window > 0 {
 		queries := 0
@@ -93,9 +97,15 @@ func (c *Cache) Prompt(p *runtime.Program, step *runtime.Tensor, layer, rows int
 // Enter records how a layer's tokens are copied into the work pool.
 func (c *Cache) Enter(p *runtime.Program, step *runtime.Tensor, layer int) {
 	own := c.own(layer)
-	p.Dispatch(shaders.Enter{Lanes: uint32(c.engine.Tuning.Lanes), KvHeads: uint32(own.heads.KV), Head: own.first, Ranks: own.pool.ranks, Capacity: uint32(c.Plan.Work),
-		Step: step.Range, Table: c.table.Range, Slots: own.slots.Range, PromptTable: c.stage.table.Range, WorkSlots: c.stage.pool.slots.Range, Map: c.stage.list.Range},
-		c.engine.Variant("", ""), own.heads.KV, c.seqs, 1)
+	k := shaders.Enter{Lanes: uint32(c.engine.Tuning.Lanes), KvHeads: uint32(own.heads.KV), Head: own.first, Ranks: own.pool.ranks, Capacity: uint32(c.Plan.Work),
+		Step: step.Range, Table: c.table.Range, Slots: own.slots.Range, PromptTable: c.stage.table.Range, WorkSlots: c.stage.pool.slots.Range, Map: c.stage.list.Range}
+	if c.Plan.Exact {
+		k.Begins = 1
+	}
+	if c.Plan.Policy.measures() {
+		k.Measured = 1
+	}
+	p.Dispatch(k, c.engine.Variant("", ""), own.heads.KV, c.seqs, 1)
 	c.gather(p, step, own.heads, own.pool, c.stage.pool, min(c.Plan.Layers[layer].Most, c.Plan.Work))
 }
 

@@ -21,7 +21,8 @@ type LayerState struct {
 type HeadState struct {
 	Positions []uint32  `json:"positions"`
 	Scores    []float32 `json:"scores"`
-	Evicted   int       `json:"evicted"` // tokens evicted so far
+	Evicted   int       `json:"evicted"`          // tokens evicted so far
+	Budget    int       `json:"budget,omitempty"` // slots that an eviction leaves, 0 if there is none
 }
 
 // State reads the live slots of a sequence. The device must not be running a step.
@@ -46,6 +47,9 @@ func (c *Cache) State(seq int) (*State, error) {
 			}
 			slices.SortFunc(slots, func(a, b logged) int { return cmp.Compare(a.pos, b.pos) })
 			h := HeadState{Positions: []uint32{}, Scores: []float32{}, Evicted: int(entry(7))}
+			if c.Plan.Policy.Evicts {
+				h.Budget = int(entry(2))
+			}
 			for _, s := range slots {
 				h.Positions = append(h.Positions, s.pos)
 				h.Scores = append(h.Scores, s.score)

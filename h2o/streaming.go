@@ -7,6 +7,7 @@ var streaming = &Policy{
 	Summary:    "attention sinks and the most recent tokens",
 	Source:     "Xiao et al., StreamingLLM, arXiv 2309.17453",
 	Evicts:     true,
+	Renumbers:  true,
 	Rule:       Rule{Birth: BirthPosition, Decay: 1, Sinks: 4, Every: 1},
 	Parameters: []*Parameter{everyParameter},
 }

@@ -25,6 +25,14 @@ func ParseTypes(text string) (Types, error) {
 	return Types{k, v}, nil
 }
 
+// String is what ParseTypes reads.
+func (t Types) String() string {
+	if t.K == t.V {
+		return t.K
+	}
+	return t.K + "/" + t.V
+}
+
 // TypeWords are all texts that ParseTypes reads.
 func TypeWords() []string {
 	words := slices.Clone(shaders.CacheTypes)

@@ -24,17 +24,17 @@ type Generation struct {
 	Sampler  runtime.Sampler // nil = greedy on the device
 	Observer Observer
 	Emit     func(token int32) error // called with each token as it is known
+	Continue bool                    // begin with Session.Pending, if there is one, not with a new token
 }
 
+// NoToken is no token's id.
+const NoToken = -1
+
 // Generate continues after the prompt: it samples a token, processes it, and so on. The last token emitted is not
-// processed. A token counts as emitted even when it is an end token.
-func (s *Session) Generate(ctx context.Context, g Generation) (StopReason, error) {
+// processed, it becomes Session.Pending. A token counts as emitted even when it is an end token.
+func (s *Session) Generate(ctx context.Context, g Generation) (reason StopReason, err error) {
 	if g.Tokens <= 0 {
 		return StopLength, nil
-	}
-	logits, err := s.Logits()
-	if err != nil {
-		return "", err
 	}
 	sampler := g.Sampler
 	if sampler == nil {
@@ -42,16 +42,30 @@ func (s *Session) Generate(ctx context.Context, g Generation) (StopReason, error
 			return "", err
 		}
 	}
+	if g.Continue && s.Pending != NoToken {
+		g.Tokens++ // the pending one counts as emitted, by whoever left it
+		return s.decodeFrom(ctx, g, s.Pending, sampler)
+	}
+	logits, err := s.Logits()
+	if err != nil {
+		return "", err
+	}
 	token, err := sampler.Next(logits, s.Tokens)
 	if err != nil {
 		return "", err
 	}
+	s.Pending = token
 	if err := g.Emit(token); err != nil {
 		return "", err
 	}
 	if slices.Contains(s.ends, token) {
 		return StopEnd, nil
 	}
+	return s.decodeFrom(ctx, g, token, sampler)
+}
+
+// decodeFrom processes a token and goes on from it. g.Tokens counts the token too.
+func (s *Session) decodeFrom(ctx context.Context, g Generation, token int32, sampler runtime.Sampler) (StopReason, error) {
 	if g.Sampler == nil && g.Observer.Step == nil {
 		return s.replay(ctx, g, token)
 	}
@@ -60,6 +74,7 @@ func (s *Session) Generate(ctx context.Context, g Generation) (StopReason, error
 
 // stepwise processes a token, waits, samples on the host, and so on.
 func (s *Session) stepwise(ctx context.Context, g Generation, token int32, sampler runtime.Sampler) (StopReason, error) {
+	var logits []float32
 	for n := 1; n < g.Tokens; n++ {
 		if ctx.Err() != nil {
 			return StopCancelled, nil
@@ -74,9 +89,9 @@ func (s *Session) stepwise(ctx context.Context, g Generation, token int32, sampl
 		if err := s.run(s.decode, s.head); err != nil {
 			return "", err
 		}
-		s.Tokens = append(s.Tokens, token)
-		logits, err := s.Logits()
-		if err != nil {
+		s.Tokens, s.Pending = append(s.Tokens, token), NoToken
+		var err error
+		if logits, err = s.readLogits(logits[:0], s.lastRow); err != nil {
 			return "", err
 		}
 		if g.Observer.Step != nil {
@@ -96,6 +111,7 @@ func (s *Session) stepwise(ctx context.Context, g Generation, token int32, sampl
 		if token, err = sampler.Next(logits, s.Tokens); err != nil {
 			return "", err
 		}
+		s.Pending = token
 		if err := g.Emit(token); err != nil {
 			return "", err
 		}
@@ -117,39 +133,40 @@ func (s *Session) replay(ctx context.Context, g Generation, token int32) (reason
 		return "", err
 	}
 	s.lastRow = 0
-	var queue []*vk.Pending
-	defer func() { // the device must have stopped before anything it uses is read or freed
-		if e := wait(queue); err == nil {
-			err = e
+	var flight [inFlight]vk.Pending // step n is number n % inFlight
+	defer func() {                  // the device must have stopped before anything it uses is read or freed
+		for i := range flight {
+			if e := flight[i].Wait(runtime.Patience); err == nil {
+				err = e
+			}
 		}
 	}()
 	var commands []*vk.Commands
 	var failed error // of Emit: what was submitted by then is still processed, and s.Tokens has to tell
 	for submitted, read := 0, 0; read < steps; {
-		for submitted < steps && len(queue) < inFlight && ctx.Err() == nil && failed == nil {
+		for submitted < steps && submitted-read < inFlight && ctx.Err() == nil && failed == nil {
 			if submitted == 0 || s.model.engine.Anew {
 				if commands, err = s.decodeCommands(); err != nil {
 					return "", err
 				}
 			}
-			p, err := s.model.engine.Device.Submit(commands...)
-			if err != nil {
+			if err := s.model.engine.Device.Start(&flight[submitted%inFlight], commands...); err != nil {
 				return "", err
 			}
-			queue = append(queue, p)
 			submitted++
 		}
-		if len(queue) == 0 {
+		if submitted == read {
 			return StopCancelled, failed
 		}
-		if err := queue[0].Wait(runtime.Patience); err != nil {
+		if err := flight[read%inFlight].Wait(runtime.Patience); err != nil {
 			return "", err
 		}
-		queue = append(queue[:0], queue[1:]...)
 		s.Tokens = append(s.Tokens, token)
+		s.Pending = NoToken
 		if token, err = s.readToken(read); err != nil {
 			return "", err
 		}
+		s.Pending = token
 		read++
 		if failed == nil {
 			failed = g.Emit(token)
@@ -173,9 +190,9 @@ func (s *Session) decodeCommands() (all []*vk.Commands, err error) {
 	return all, nil
 }
 
-// readToken reads the token that decode step n sampled.
+// readToken reads the token that decode step n sampled, which was waited for. Later steps may run: they write elsewhere.
 func (s *Session) readToken(n int) (int32, error) {
 	var b [4]byte
-	err := s.model.engine.Device.Read(b[:], s.ring.Slice(int64(n%ringSteps*4), 4))
+	err := s.model.engine.Device.Peek(b[:], s.ring.Slice(int64(n%ringSteps*4), 4))
 	return int32(binary.LittleEndian.Uint32(b[:])), err
 }

@@ -102,7 +102,7 @@ func (s *Session) Likelihood(ctx context.Context, tokens []int32, progress func(
 		progress = func(int) {}
 	}
 	read := s.readChunks
-	if s.chunk == 1 {
+	if s.chunk == 1 && !s.cache.Plan.Staged {
 		read = s.readSteps
 	}
 	err := read(ctx, tokens[:steps], progress)
@@ -167,7 +167,7 @@ func (s *Session) readSteps(ctx context.Context, tokens []int32, progress func(i
 		if err := o.control.Write([]runtime.Row{{Token: tokens[0], Pos: int32(len(o.Tokens))}}, []int{0}, 0); err != nil {
 			return err
 		}
-		o.lastRow = 0
+		o.lastRow, o.Pending = 0, NoToken
 	}
 	var queue []*vk.Pending
 	defer func() { // the device must have stopped before anything it uses is read or freed

@@ -89,16 +89,16 @@ func (m *llama) embedding(p *runtime.Program, s *Session, rows int) {
 // layer records layer i for up to rows rows of s.x. attend records its attention.
 func (m *llama) layer(p *runtime.Program, s *Session, i, rows int, attend attention) {
 	e, step, w, l := s.model.engine, s.step, s.widths, m.layers[i]
-	s.rmsNorm(p, s.x, s.xn, l.attnNorm, rows, false)
-	offset := 0
+	qkv := s.normed(p, l.attnNorm, rows, false)
+	qkv.y, qkv.yStride, qkv.epilogue = s.qkv.Range, w.qkv, store
 	for _, part := range l.qkv {
-		part.multiply(e, p, step, product{x: s.xn.Range, y: s.qkv.Range, xStride: w.x, yStride: w.qkv, yOffset: offset, epilogue: store, rows: rows})
-		offset += part.rows
+		part.multiply(e, p, step, qkv)
+		qkv.yOffset += part.rows
 	}
 	attend(p, i, rows, h2o.Activations{X: s.qkv.Range, Y: s.attn.Range, XStride: w.qkv, YStride: w.attn, Rotation: m.rotation(s)})
 	l.out.multiply(e, p, step, product{x: s.attn.Range, y: s.x.Range, res: s.x.Range, xStride: w.attn, yStride: w.x, epilogue: addRes, rows: rows})
-	s.rmsNorm(p, s.x, s.xn, l.ffnNorm, rows, false)
-	ffn := product{x: s.xn.Range, y: s.ffn.Range, xStride: w.x, yStride: w.ffn, epilogue: siluPair, rows: rows}
+	ffn := s.normed(p, l.ffnNorm, rows, false)
+	ffn.y, ffn.yStride, ffn.epilogue = s.ffn.Range, w.ffn, siluPair
 	if len(l.gateUp) == 2 {
 		ffn.epilogue = store
 		l.gateUp[0].multiply(e, p, step, ffn)
@@ -117,6 +117,7 @@ func (m *llama) rotation(s *Session) h2o.Rotation {
 
 // logits records the final norm and the logits of up to outs wanted rows.
 func (m *llama) logits(p *runtime.Program, s *Session, outs int) {
-	s.rmsNorm(p, s.x, s.xn, m.norm, outs, true)
-	m.head.multiply(s.model.engine, p, s.step, product{x: s.xn.Range, y: s.logits.Range, xStride: s.widths.x, yStride: s.logitsStride, epilogue: store, rows: outs, outs: true})
+	head := s.normed(p, m.norm, outs, true)
+	head.y, head.yStride, head.epilogue = s.logits.Range, s.logitsStride, store
+	m.head.multiply(s.model.engine, p, s.step, head)
 }

@@ -42,7 +42,7 @@ func newMatrix(e *runtime.Engine, a *runtime.Arena, name string, paired bool, pa
 	for _, p := range parts {
 		m.rows += int(p.Rows())
 	}
-	m.planes = newPlanes(e.Tuning, w, m.columns)
+	m.planes = newPlanes(e.Tuning, w, m.rows, m.columns)
 	limits := e.Device.Info.Limits
 	limit := limits.MaxStorageRange
 	if e.Tuning.Form == shaders.Texel {
@@ -202,6 +202,9 @@ type product struct {
 	yStride  int
 	yOffset  int
 	epilogue uint32
+	norm     *vector // of x, nil for none
+	width    int     // elements of x that count for its norm
+	eps      float32
 	rows     int  // activation rows, at most
 	outs     bool // the rows are those whose logits are wanted
 }
@@ -213,11 +216,14 @@ func (m *Matrix) multiply(e *runtime.Engine, p *runtime.Program, step *runtime.T
 	for cols < t.Cols && cols < u.rows {
 		cols *= 2
 	}
-	k := shaders.Matmul{Lanes: uint32(t.Lanes), Run: uint32(t.Run), Rows: uint32(t.Rows), Cols: uint32(cols), Epilogue: u.epilogue,
+	k := shaders.Matmul{Lanes: uint32(t.Lanes), Run: uint32(t.Run), Rows: uint32(m.planes.rows), Cols: uint32(cols), Epilogue: u.epilogue,
 		Steps: uint32(m.planes.steps), Count: uint32(m.rows), XStride: uint32(u.xStride / 4), YStride: uint32(u.yStride), YOffset: uint32(u.yOffset),
-		Step: step.Range, X: u.x, Res: u.res, Y: u.y, Bias: u.x}
+		Step: step.Range, X: u.x, Norm: u.x, Res: u.res, Y: u.y, Bias: u.x}
 	if u.res.Buffer == nil {
 		k.Res = u.x
+	}
+	if u.norm != nil {
+		k.Normed, k.Eps, k.Norm = uint32(u.width), u.eps, u.norm.tensor.Range
 	}
 	if m.bias != nil {
 		k.Biased, k.Bias = 1, m.bias.Range
@@ -240,7 +246,7 @@ func (m *Matrix) gather(e *runtime.Engine, p *runtime.Program, step *runtime.Ten
 	t := e.Tuning
 	blocks := m.planes.steps * t.Run
 	for _, s := range m.slices {
-		k := shaders.Embed{Lanes: uint32(t.Lanes), PlaneLanes: uint32(t.Lanes), Run: uint32(t.Run), Rows: uint32(t.Rows), Blocks: uint32(blocks),
+		k := shaders.Embed{Lanes: uint32(t.Lanes), PlaneLanes: uint32(t.Lanes), Run: uint32(t.Run), Rows: uint32(m.planes.rows), Blocks: uint32(blocks),
 			First: uint32(s.group * m.planes.groupRows()), Count: uint32(s.groups * m.planes.groupRows()),
 			Step: step.Range, W: s.weights.Range, S: s.weights.Range, X: x}
 		if s.scales != nil {

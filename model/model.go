@@ -42,6 +42,7 @@ type Model struct {
 	TokenizerErr error                // why Tokenizer is nil
 	Template     string               // chat template, empty if there is none
 	BOS, EOS     string               // texts of the tokens that begin and end a text, for the template
+	Fingerprint  string               // of the file: gguf.File.Fingerprint
 
 	arch   architecture
 	engine *runtime.Engine
@@ -68,7 +69,7 @@ func Load(e *runtime.Engine, f *gguf.File, progress func(done, total int64) erro
 		slices.Sort(known)
 		return nil, fmt.Errorf("model: architecture %q is not supported; %s is", name, strings.Join(known, ", "))
 	}
-	m := &Model{engine: e, arena: &runtime.Arena{}}
+	m := &Model{engine: e, arena: &runtime.Arena{}, Fingerprint: f.Fingerprint()}
 	w := &weights{engine: e, arena: m.arena, file: f}
 	if m.arch, err = build(w); err != nil {
 		return nil, err

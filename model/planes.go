@@ -15,9 +15,9 @@ type planes struct {
 	steps            int // blocks per invocation
 }
 
-func newPlanes(t runtime.Tuning, w weightType, columns int) planes {
+func newPlanes(t runtime.Tuning, w weightType, rows, columns int) planes {
 	blocks := (columns + blockColumns - 1) / blockColumns
-	return planes{t.Lanes, t.Run, t.Rows, w.quads, (blocks + t.Run - 1) / t.Run}
+	return planes{t.Lanes, t.Run, t.RowsFor(rows), w.quads, (blocks + t.Run - 1) / t.Run}
 }
 
 // groupRows is the number of weight rows of a workgroup.

@@ -22,7 +22,7 @@ func TestPlanesAgreeWithTheirTwin(t *testing.T) {
 	for kind, w := range weightTypes {
 		for _, tuning := range []runtime.Tuning{{Lanes: 8, Run: 1, Rows: 16}, {Lanes: 4, Run: 4, Rows: 4}, {Lanes: 64, Run: 32, Rows: 4}, {Lanes: 32, Run: 2, Rows: 8}} {
 			const blocks = 3
-			p := newPlanes(tuning, w, blocks*blockColumns)
+			p := newPlanes(tuning, w, 0, blocks*blockColumns)
 			rows := 2*p.groupRows() + 1
 			size := blocks * w.bytes
 			own := size // of a row in the file: without scales it may end within a block
@@ -70,7 +70,7 @@ func TestPairedRowsAgreeWithTheirTwin(t *testing.T) {
 		return x
 	}
 	for _, tuning := range []runtime.Tuning{{Lanes: 8, Run: 1, Rows: 16}, {Lanes: 64, Run: 32, Rows: 4}} {
-		m := &Matrix{rows: 2 * rows, paired: true, parts: []*gguf.Tensor{tensor(0), tensor(rows)}, planes: newPlanes(tuning, weightTypes[gguf.F32], 32)}
+		m := &Matrix{rows: 2 * rows, paired: true, parts: []*gguf.Tensor{tensor(0), tensor(rows)}, planes: newPlanes(tuning, weightTypes[gguf.F32], 2*rows, 32)}
 		for i, want := range ref.Paired(rows, tuning.Lanes, tuning.Run, tuning.Rows) {
 			row := m.row(i)
 			if want < 0 && row != nil || want >= 0 && (len(row) != 1 || int(row[0]) != want) {

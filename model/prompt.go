@@ -56,7 +56,7 @@ func (s *Session) preparePrompts() error {
 			s.prompt.chunk = s.body("chunk", s.chunk, attend)
 		}
 	}
-	for _, p := range s.prompt.programs() {
+	for _, p := range s.prompt.programs(s.decode) {
 		if err := p.Record(); err != nil {
 			return err
 		}
@@ -86,8 +86,8 @@ func (l *layerwise) record(s *Session, attend attention) {
 	}
 }
 
-// programs are all that there are.
-func (p *prompter) programs() (all []*runtime.Program) {
+// programs are all but that of a decode step, which may stand for a prompt of one row.
+func (p *prompter) programs(decode *runtime.Program) (all []*runtime.Program) {
 	if l := p.exact; l != nil {
 		all = append(all, l.first)
 		for i := range l.layers {
@@ -98,7 +98,10 @@ func (p *prompter) programs() (all []*runtime.Program) {
 	if p.chunk != p.row {
 		all = append(all, p.chunk)
 	}
-	return append(all, p.row)
+	if p.row != decode {
+		all = append(all, p.row)
+	}
+	return all
 }
 
 // Prompt processes tokens in chunks. Afterwards Logits gives those of the last. progress, if not nil, is called with the
@@ -109,6 +112,9 @@ func (s *Session) Prompt(ctx context.Context, tokens []int32, o Observer, progre
 	}
 	if err := s.check(tokens); err != nil {
 		return err
+	}
+	if plan := s.cache.Plan; plan.OneTurn() && len(s.Tokens) > 0 {
+		return fmt.Errorf("model: a second prompt: policy %s wants the same tokens in all heads of a layer, and %s has left different ones; reset the session or choose another policy for prompts", plan.Prefill.Name, plan.Policy.Name)
 	}
 	if l := s.prompt.exact; l != nil && len(tokens) > l.rows {
 		return fmt.Errorf("model: a prompt of %d tokens, the session was opened for prompts of %d", len(tokens), l.rows)
@@ -144,6 +150,7 @@ func (s *Session) Prompt(ctx context.Context, tokens []int32, o Observer, progre
 // process brings tokens through the layers. After each chunk, whose last activations are in s.x, it calls then, with what
 // was evicted if that is asked for.
 func (s *Session) process(ctx context.Context, tokens []int32, evictions bool, progress func(done int), then func([]runtime.Row, []h2o.Eviction) error) error {
+	s.Pending, s.longest = NoToken, max(s.longest, len(tokens))
 	chunks := s.chunks(tokens)
 	if s.prompt.exact != nil {
 		return s.processLayerwise(ctx, chunks, evictions, progress, then)
@@ -265,21 +272,23 @@ func (s *Session) chunks(tokens []int32) (all [][]runtime.Row) {
 // write sets the rows of a prompt's step, and which queries are the last ones after it. Chunks settle; in chunks of one
 // token, which stand for decoding, only the last does, unless decoding evicts nothing. In a pool of their own prompts are
 // cut at the end of the stage.
-func (s *Session) write(rows []runtime.Row, last bool) error {
+func (s *Session) write(rows []runtime.Row, ends bool) error {
 	plan, flags := s.cache.Plan, runtime.StepFlags(0)
-	if !plan.Staged && (s.chunk > 1 || last || plan.Policy.Every == 0) {
+	if !plan.Staged && (s.chunk > 1 || ends || plan.Policy.Every == 0) {
 		flags |= runtime.Settles
 	}
-	if last {
+	if ends {
 		flags |= runtime.Ends
 	}
 	if err := s.control.Write(rows, nil, flags); err != nil || s.prompt.observed == nil {
 		return err
 	}
-	seen, window := int(rows[len(rows)-1].Pos)+1, s.cache.Observes()
-	queries := make([]runtime.Row, min(seen, window))
-	for pos := max(0, seen-window); pos < seen; pos++ {
-		queries[pos%window] = runtime.Row{Pos: int32(pos)}
+	// Those of this prompt only: what was decoded before it left no queries behind. shaders/observe.comp has their order.
+	last, window := rows[len(rows)-1], s.cache.Observes()
+	first, end := last.Pos-last.Place, int(last.Place)+1
+	queries := make([]runtime.Row, min(end, window))
+	for place := end - len(queries); place < end; place++ {
+		queries[place%window] = runtime.Row{Pos: first + int32(place)}
 	}
 	return s.prompt.observed.Write(queries, nil, runtime.Observes)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"vkdecode/h2o"
 	"vkdecode/runtime"
@@ -36,13 +37,16 @@ type SessionOptions struct {
 
 // Session is one sequence being decoded: its cache, its position and the recorded programs.
 type Session struct {
-	Tokens []int32 // processed so far
+	Tokens  []int32 // processed so far
+	Pending int32   // the token that Generate sampled last and did not process, NoToken = none: with it a next prompt begins
+	Origin  string  // the SHA-256, in hexadecimal, of the saved session that this one was restored from; empty if from none
 
 	model  *Model
 	arena  *runtime.Arena
 	cache  *h2o.Cache
 	widths widths
 	chunk  int
+	opened SessionOptions
 
 	step, tokens, ring, endList, rope *runtime.Tensor
 	x, xn, qkv, attn, ffn, logits     *runtime.Tensor // (rows, widths) f32
@@ -53,6 +57,8 @@ type Session struct {
 	head, headAll, greedy             *runtime.Program // logits of one row, of outRows rows; argmax and advance
 	ends                              []int32          // tokens that end a generation
 	lastRow                           int              // of logits: the last token processed
+	bytes                             []byte           // of one row of logits, on its way to the host
+	longest                           int              // tokens of the longest prompt so far
 	likely                            *likelihood      // nil unless asked for
 }
 
@@ -66,7 +72,7 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 		return nil, err
 	}
 	e := m.engine
-	s := &Session{model: m, arena: &runtime.Arena{}, widths: m.arch.widths(), chunk: plan.Chunk}
+	s := &Session{model: m, arena: &runtime.Arena{}, widths: m.arch.widths(), chunk: plan.Chunk, opened: o}
 	if s.cache, err = h2o.NewCache(e, s.arena, m.Geometry(), plan, 1, s.chunk); err != nil {
 		return nil, err
 	}
@@ -95,6 +101,7 @@ func (s *Session) plan(o SessionOptions) {
 	s.step = s.arena.Tensor("step.step", runtime.StepBytes)
 	s.tokens = s.arena.Tensor("step.tokens", 4*outRows)
 	s.ring = s.arena.Tensor("step.ring", 4*ringSteps)
+	s.ring.Use = vk.Readback
 	s.endList = s.arena.Tensor("step.ends", int64(4*(1+len(s.model.ends))))
 	s.rope = s.arena.Tensor("rope.table", int64(4*o.Length*s.model.RopeDim))
 	s.planPrompts(o.Prompt)
@@ -132,6 +139,7 @@ func (s *Session) prepare(o SessionOptions) error {
 	s.head = e.NewProgram("head")
 	s.model.arch.logits(s.head, s, 1)
 	s.greedy = e.NewProgram("greedy")
+	s.greedy.Shows = true // the ring
 	v := e.Variant("", "")
 	s.greedy.Dispatch(shaders.Argmax{Lanes: uint32(e.Tuning.Lanes), Vocab: uint32(s.model.Vocab), Stride: uint32(s.logitsStride / 4),
 		Step: s.step.Range, Logits: s.logits.Range, Tokens: s.tokens.Range}, v, 1, 1, 1)
@@ -153,7 +161,7 @@ func (s *Session) prepare(o SessionOptions) error {
 
 // programs are those that every session has, in the order of their first use.
 func (s *Session) programs() []*runtime.Program {
-	all := append(s.prompt.programs(), s.decode, s.head, s.greedy)
+	all := append(s.prompt.programs(s.decode), s.decode, s.head, s.greedy)
 	if s.likely != nil {
 		all = append(all, s.headAll, s.likely.rows, s.likely.step)
 	}
@@ -182,16 +190,28 @@ func (s *Session) body(name string, rows int, attend attention) *runtime.Program
 	return p
 }
 
-// rmsNorm records y = norm(x) * w for the rows of the step, or for those whose logits are wanted.
-func (s *Session) rmsNorm(p *runtime.Program, x, y *runtime.Tensor, w *vector, rows int, wanted bool) {
+// normed begins a product of norm(x) * w, for the rows of the step or for those whose logits are wanted. One row is
+// normed by the product itself: every workgroup sums its squares again, which costs less than a dispatch does. Of several
+// rows the norms are recorded here.
+func (s *Session) normed(p *runtime.Program, w *vector, rows int, wanted bool) product {
+	u := product{x: s.x.Range, xStride: s.widths.x, rows: rows, outs: wanted}
+	if rows == 1 {
+		u.norm, u.width, u.eps = w, s.model.Width, s.model.Eps
+		return u
+	}
 	e := s.model.engine
 	k := shaders.RmsNorm{Lanes: uint32(e.Tuning.Lanes), Width: uint32(s.model.Width), Quads: uint32(s.widths.x / 4), Eps: s.model.Eps,
-		Step: s.step.Range, X: x.Range, W: w.tensor.Range, Y: y.Range}
+		Step: s.step.Range, X: s.x.Range, W: w.tensor.Range, Y: s.xn.Range}
 	if wanted {
 		k.Gather = 1
 	}
 	p.Dispatch(k, e.Variant("", ""), 1, rows, 1)
+	u.x = s.xn.Range
+	return u
 }
+
+// Options are what the session was opened with.
+func (s *Session) Options() SessionOptions { return s.opened }
 
 // Plan is what the cache's settings came to.
 func (s *Session) Plan() *h2o.Plan { return s.cache.Plan }
@@ -225,7 +245,8 @@ func (s *Session) PrintGraph(w io.Writer) {
 
 // Reset empties the session: the next prompt starts at position 0.
 func (s *Session) Reset() error {
-	s.Tokens, s.prompt.broken = s.Tokens[:0], false
+	s.Tokens, s.Pending, s.longest, s.prompt.broken = s.Tokens[:0], NoToken, 0, false
+	s.Origin = ""
 	return s.cache.Reset()
 }
 
@@ -235,7 +256,7 @@ func (s *Session) Close() {
 	if s.likely != nil {
 		s.likely.free()
 	}
-	for _, p := range append(s.prompt.programs(), s.decode, s.head, s.headAll, s.greedy) {
+	for _, p := range append(s.prompt.programs(s.decode), s.decode, s.head, s.headAll, s.greedy) {
 		if p != nil {
 			p.Free()
 		}
@@ -265,7 +286,7 @@ func (s *Session) check(tokens []int32) error {
 		return err
 	}
 	if s.prompt.broken {
-		return errors.New("model: a prompt was interrupted inside a layer; reset the session")
+		return errBroken
 	}
 	if have := s.cache.Plan.Length; len(s.Tokens)+len(tokens) > have {
 		return fmt.Errorf("model: %d tokens are more than the %d the session was opened for", len(s.Tokens)+len(tokens), have)
@@ -352,10 +373,14 @@ func (s *Session) recordHeads() error {
 func (s *Session) Logits() ([]float32, error) { return s.readLogits(nil, s.lastRow) }
 
 func (s *Session) readLogits(to []float32, row int) ([]float32, error) {
-	b := make([]byte, 4*s.model.Vocab)
+	if s.bytes == nil {
+		s.bytes = make([]byte, 4*s.model.Vocab)
+	}
+	b := s.bytes
 	if err := s.model.engine.Device.Read(b, s.logits.Slice(int64(4*row*s.logitsStride), int64(len(b)))); err != nil {
 		return nil, err
 	}
+	to = slices.Grow(to, s.model.Vocab)
 	for i := range s.model.Vocab {
 		to = append(to, math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
 	}

@@ -21,7 +21,7 @@ type Attended struct {
 // A split is so many slots.
 func (p *Pool) Attend(h Head, live int, q []float32, pos, split int) *Attended {
 	a := &Attended{Y: make([]float64, p.Pad)}
-	q64, logits, peak := widen(q), make([]float64, live), Never
+	q64, logits, peak := Widen(q), make([]float64, live), Never
 	for i := range logits {
 		logits[i] = math.Inf(-1)
 		if p.Slots[h.Offset+i].Pos <= pos {

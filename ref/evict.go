@@ -39,7 +39,7 @@ func (h *Head) Evict(pool *Pool, added, last int, settle bool) (victims []int, m
 // left the recent window since it ended at position from come last with Admit.
 func (h *Head) lowest(slots []Slot, n, last, from int) (victims []int) {
 	for i, s := range slots {
-		if h.eligible(s.Pos, last) {
+		if h.Eligible(s.Pos, last) {
 			victims = append(victims, i)
 		}
 	}
@@ -57,8 +57,8 @@ func (h *Head) lowest(slots []Slot, n, last, from int) (victims []int) {
 	return victims
 }
 
-// eligible tells whether the token at a position may go.
-func (h *Head) eligible(pos, last int) bool {
+// Eligible tells whether the token at a position may go.
+func (h *Head) Eligible(pos, last int) bool {
 	for _, s := range h.Pinned {
 		if pos >= s.Begin && pos < s.End {
 			return false

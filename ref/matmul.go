@@ -12,12 +12,13 @@ const (
 	SiluMul                  // y = silu(p) res
 )
 
-// MatMul is y = epilogue(w x + bias) for one activation row. w is (rows, len(x)); bias may be nil, res where it is not used.
-func MatMul(w []float64, x, bias, res []float32, e Epilogue) []float64 {
+// MatMul is y = epilogue(w x + bias) for one activation row, which may be normed (RMSNorm). w is (rows, len(x)); bias may
+// be nil, res where it is not used.
+func MatMul(w, x []float64, bias, res []float32, e Epilogue) []float64 {
 	columns := len(x)
-	p, x64 := make([]float64, len(w)/columns), widen(x)
+	p := make([]float64, len(w)/columns)
 	for i := range p {
-		p[i] = dot(w[i*columns:(i+1)*columns], x64)
+		p[i] = dot(w[i*columns:(i+1)*columns], x)
 		if bias != nil {
 			p[i] += float64(bias[i])
 		}

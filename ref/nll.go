@@ -9,7 +9,7 @@ func NLL(logits []float32, token int) float64 {
 
 // logSoftmax is x - log(sum of exp(x)), by the largest x so that nothing overflows.
 func logSoftmax(x []float32) []float64 {
-	out := widen(x)
+	out := Widen(x)
 	peak, sum := math.Inf(-1), 0.0
 	for _, v := range out {
 		peak = max(peak, v)

@@ -7,13 +7,13 @@ type Observation struct {
 	Average bool // pool by the mean, not the maximum
 }
 
-// Observe keeps the queries of the last tokens of each sequence: that of the token at position p takes place p mod Window
-// of the sequence's ring. q is (rows, width), rings (sequences, Window, width).
+// Observe keeps the queries of the last tokens of each prompt: that of the token at place p of the prompt takes place p mod
+// Window of the sequence's ring. q is (rows, width), rings (sequences, Window, width).
 func Observe[T any](o Observation, rings, q []T, width int, rows []Row) {
 	for i, row := range rows {
 		first, count := rowsOf(rows, row.Seq)
 		if last := rows[first+count-1].Pos; row.Pos > last-o.Window {
-			copy(rings[(row.Seq*o.Window+row.Pos%o.Window)*width:][:width], q[i*width:])
+			copy(rings[(row.Seq*o.Window+row.Place%o.Window)*width:][:width], q[i*width:])
 		}
 	}
 }

@@ -4,7 +4,10 @@
 package ref
 
 // Row is one token of one sequence. Rows of a sequence lie together in a step, by ascending position.
-type Row struct{ Token, Seq, Pos int }
+type Row struct {
+	Token, Seq, Pos int
+	Place           int // in the prompt
+}
 
 // rowsOf are the first row of a sequence in a step and their number.
 func rowsOf(rows []Row, seq int) (first, count int) {
@@ -19,8 +22,8 @@ func rowsOf(rows []Row, seq int) (first, count int) {
 	return first, count
 }
 
-// widen is x in float64.
-func widen(x []float32) []float64 {
+// Widen is x in float64.
+func Widen(x []float32) []float64 {
 	out := make([]float64, len(x))
 	for i, v := range x {
 		out[i] = float64(v)

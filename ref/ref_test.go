@@ -38,7 +38,7 @@ func TestWeightsAreTheFormatsFormulas(t *testing.T) {
 }
 
 func TestMatMulAndItsEpilogues(t *testing.T) {
-	w, x := []float64{1, 2, 3, 4, 0.5, 0, 0, -1}, []float32{1, -1} // p = -1, -1, 0.5, 1
+	w, x := []float64{1, 2, 3, 4, 0.5, 0, 0, -1}, []float64{1, -1} // p = -1, -1, 0.5, 1
 	silu := func(v float64) float64 { return v * (0.5 + 0.5*math.Tanh(v/2)) }
 	for e, want := range map[Epilogue][]float64{
 		Store: {0, -1, 0.5, 1}, AddRes: {10, 19, 30.5, 41}, SiluPair: {0, silu(-1)}, SiluMul: {0, 20 * silu(-1), 30 * silu(0.5), 40 * silu(1)},
@@ -215,11 +215,11 @@ func TestArgmaxAndAdvance(t *testing.T) {
 	if got := Argmax([]float32{-3, -1, -2, -1}); got != 1 {
 		t.Errorf("argmax %d, want 1", got)
 	}
-	next, done := Advance([]Row{{5, 0, 8}, {6, 3, 2}}, []int{1, 2}, []int{2})
-	if !slices.Equal(next, []Row{{1, 0, 9}, {2, 3, 3}}) || done {
+	next, done := Advance([]Row{{5, 0, 8, 0}, {6, 3, 2, 0}}, []int{1, 2}, []int{2})
+	if !slices.Equal(next, []Row{{1, 0, 9, 0}, {2, 3, 3, 0}}) || done {
 		t.Errorf("%v, done %t", next, done)
 	}
-	if _, done := Advance([]Row{{5, 0, 8}}, []int{2}, []int{1, 2}); !done {
+	if _, done := Advance([]Row{{5, 0, 8, 0}}, []int{2}, []int{1, 2}); !done {
 		t.Error("an end token alone is not the end")
 	}
 }

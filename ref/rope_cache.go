@@ -18,7 +18,7 @@ func (r *RopeCache) Append(rows []Row, x []float32, heads []Head, pool *Pool) (q
 		first, _ := rowsOf(rows, row.Seq)
 		head := func(n int) []float64 {
 			at := (i*(r.QHeads+2*r.KVHeads) + n) * r.Dim
-			return append(widen(x[at:at+r.Dim]), make([]float64, r.Pad-r.Dim)...)
+			return append(Widen(x[at:at+r.Dim]), make([]float64, r.Pad-r.Dim)...)
 		}
 		of := func(kv int) (h Head, place int) { // a KV head, and where the row's token stands in it
 			h = heads[row.Seq*r.KVHeads+kv]

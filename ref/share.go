@@ -17,7 +17,7 @@ func (p *Pool) Share(heads []Head, last, budget, alpha int) (budgets []int) {
 	have, counts, protected := make([]int, len(heads)), make([]int, len(heads)), 0
 	for i, h := range heads {
 		for _, s := range p.Slots[h.Offset:][:h.Live] {
-			if h.eligible(s.Pos, last) {
+			if h.Eligible(s.Pos, last) {
 				all = append(all, candidate{s, i})
 			}
 		}

@@ -29,8 +29,8 @@ func (h *Head) Choose(work *Pool, last int) (kept, victims []int) {
 	return kept, victims
 }
 
-// Begin is the score with which decoding goes on from a prompt: that of the prompt where it measures attention; where
-// attention changes nothing, what a token is born with.
+// Begin is the score with which a policy goes on from another one's: that one where it measures attention; where attention
+// changes nothing, what a token is born with.
 func (r Rule) Begin(score float32, pos int, measured bool) float32 {
 	switch {
 	case r.Update == UpdateNone:

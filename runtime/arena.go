@@ -12,6 +12,7 @@ import (
 type Tensor struct {
 	Name  string // "kv.k.3": the part before the first dot is its class
 	Bytes int64
+	Use   vk.Use // who touches it; Local unless set before Allocate
 	vk.Range
 }
 
@@ -41,7 +42,7 @@ func (a *Arena) Bytes(prefix string) (sum int64) {
 func (a *Arena) Allocate(d *vk.Device) error {
 	before := d.Held()
 	for _, t := range a.tensors {
-		b, err := d.NewBuffer(t.Name, t.Bytes, vk.Local)
+		b, err := d.NewBuffer(t.Name, t.Bytes, t.Use)
 		if err != nil {
 			a.Free()
 			return fmt.Errorf("runtime: %w", err)

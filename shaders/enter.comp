@@ -4,16 +4,18 @@
 #include "include/step.glsl"
 #include "include/heads.glsl"
 // Lists a sequence's live slots in order of position, to be copied into the work pool in which a prompt is processed, and
-// copies their positions and scores there. Grid: x over KV heads, y over sequences. Twin: ref/stage.go
+// copies their positions and scores there. Where a prompt begins scores become what its policy begins with. Grid: x over KV heads, y over sequences. Twin: ref/stage.go
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint KV_HEADS = 2;
+layout(constant_id = 2) const uint MEASURED = 1; // 1: scores tell of attention, a prompt may go on with them
+layout(constant_id = 3) const uint BEGINS = 0;   // 1: the prompt begins here; 0: if its first row is in the step
 layout(push_constant) uniform Push {
     uint head;     // first entry of the layer in Table and PromptTable
     uint ranks;    // first element of ranks in Slots
     uint capacity; // slots of a head in the work pool
 } push;
 IN_UVEC2(2, Slots)                                                   // (slots) position, score; ranks
-layout(binding = 3) writeonly buffer PromptTable { uint table[]; };  // live and evicted are written
+layout(binding = 3) buffer PromptTable { uint table[]; };            // live and evicted are written
 layout(binding = 4) writeonly buffer WorkSlots { uvec2 work[]; };    // (slots) position, score
 layout(binding = 5) writeonly buffer Map { uint map[]; };            // (sequences, KV_HEADS): count, first slot from, first slot to, -, then (capacity) slots from
 
@@ -28,9 +30,14 @@ void main() {
         return;
     }
     Head h = load_head(entry);
+    uint rule = table[entry * HEAD_QUADS * 4 + 6];
+    bool begins = BEGINS == 1 || step_row(step_seq(seq).x).w == 0;
     for (uint slot = lane; slot < h.live; slot += lanes) {
         uint rank = rank_of(push.ranks, h.offset, slot, h.live);
-        work[to + rank] = LOAD2(Slots, h.offset + slot);
+        uvec2 s = LOAD2(Slots, h.offset + slot);
+        if (begins && update(rule) == UPDATE_NONE) s.y = floatBitsToUint(born(rule, s.x));
+        else if (begins && MEASURED == 0) s.y = 0;
+        work[to + rank] = s;
         map[map0 + 4 + rank] = slot;
     }
     if (lane > 0) return;

@@ -387,10 +387,12 @@ func (k Embed) Call(v Variant) (Call, error) {
 // Enter binds enter.comp.
 //
 // Lists a sequence's live slots in order of position, to be copied into the work pool in which a prompt is processed, and
-// copies their positions and scores there. Grid: x over KV heads, y over sequences. Twin: ref/stage.go
+// copies their positions and scores there. Where a prompt begins scores become what its policy begins with. Grid: x over KV heads, y over sequences. Twin: ref/stage.go
 type Enter struct {
-	Lanes   uint32 // workgroup size
-	KvHeads uint32
+	Lanes    uint32 // workgroup size
+	KvHeads  uint32
+	Measured uint32 // 1: scores tell of attention, a prompt may go on with them
+	Begins   uint32 // 1: the prompt begins here; 0: if its first row is in the step
 
 	Head     uint32 // first entry of the layer in Table and PromptTable
 	Ranks    uint32 // first element of ranks in Slots
@@ -404,13 +406,13 @@ type Enter struct {
 	Map         vk.Range // (sequences, KV_HEADS): count, first slot from, first slot to, -, then (capacity) slots from
 }
 
-var enterInfo = info{name: "enter", weights: false, cache: false, push: 12, count: 2, bindings: []bindingInfo{
-	{vk.RGBA32Uint, Read}, // Step
-	{vk.RGBA32Uint, Read}, // Table
-	{vk.RG32Uint, Read},   // Slots
-	{vk.R32Uint, Write},   // PromptTable
-	{vk.RG32Uint, Write},  // WorkSlots
-	{vk.R32Uint, Write},   // Map
+var enterInfo = info{name: "enter", weights: false, cache: false, push: 12, count: 4, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},      // Step
+	{vk.RGBA32Uint, Read},      // Table
+	{vk.RG32Uint, Read},        // Slots
+	{vk.R32Uint, Read | Write}, // PromptTable
+	{vk.RG32Uint, Write},       // WorkSlots
+	{vk.R32Uint, Write},        // Map
 }, frozen: []frozen{}}
 
 // Call implements Kernel.
@@ -419,7 +421,7 @@ func (k Enter) Call(v Variant) (Call, error) {
 	binary.LittleEndian.PutUint32(push[0:], k.Head)
 	binary.LittleEndian.PutUint32(push[4:], k.Ranks)
 	binary.LittleEndian.PutUint32(push[8:], k.Capacity)
-	return enterInfo.call(v, []uint32{k.Lanes, k.KvHeads}, push, []vk.Range{k.Step, k.Table, k.Slots, k.PromptTable, k.WorkSlots, k.Map})
+	return enterInfo.call(v, []uint32{k.Lanes, k.KvHeads, k.Measured, k.Begins}, push, []vk.Range{k.Step, k.Table, k.Slots, k.PromptTable, k.WorkSlots, k.Map})
 }
 
 // Evict binds evict.comp.
@@ -528,9 +530,10 @@ func (k Kl) Call(v Variant) (Call, error) {
 
 // Matmul binds matmul.comp.
 //
-// y[c][row] = sum over k of w[row][k] x[c][k], then the epilogue. An invocation owns ROWS weight rows and COLS activation
-// rows; RUN invocations share them, each taking every RUN-th block of 32 columns. Grid: x over groups of weight rows,
-// y over tiles of COLS activation rows. Layout of the planes: include/planes.glsl. Twin: ref/matmul.go
+// y[c][row] = sum over k of w[row][k] x[c][k], then the epilogue; x may be normed on the way as rms_norm.comp does it. An
+// invocation owns ROWS weight rows and COLS activation rows; RUN invocations share them, each taking every RUN-th block
+// of 32 columns. Grid: x over groups of weight rows, y over tiles of COLS activation rows. Layout of the planes:
+// include/planes.glsl. Twin: ref/matmul.go
 type Matmul struct {
 	Lanes    uint32 // workgroup size
 	Run      uint32 // invocations that share a weight row, a power of two
@@ -539,28 +542,32 @@ type Matmul struct {
 	Epilogue uint32 // 0 y = p; 1 y = res + p; 2 y = silu(p[2i]) p[2i+1]; 3 y = silu(p) res
 	Biased   uint32 // 1: p has Bias added
 	Outs     uint32 // 1: the activation rows are those whose logits are wanted
+	Normed   uint32 // elements of x that count for its norm, 0: x is taken as it is; with OUTS the rows of x are then the step's
 
-	Steps   uint32 // blocks per invocation: blocks of 32 columns / RUN
-	First   uint32 // first row of this slice of the matrix
-	Count   uint32 // rows of the whole matrix
-	XStride uint32 // vec4 per row of x
-	YStride uint32 // f32 per row of y and res
-	YOffset uint32 // f32 before this matrix's first output in a row of y and res
+	Steps   uint32  // blocks per invocation: blocks of 32 columns / RUN
+	First   uint32  // first row of this slice of the matrix
+	Count   uint32  // rows of the whole matrix
+	XStride uint32  // vec4 per row of x
+	YStride uint32  // f32 per row of y and res
+	YOffset uint32  // f32 before this matrix's first output in a row of y and res
+	Eps     float32 // of the norm
 
 	Step vk.Range
 	W    vk.Range // weight plane
 	S    vk.Range // scale plane
 	X    vk.Range // (rows, x_stride) f32, zero past the columns
+	Norm vk.Range // (columns) f32, zero past them
 	Bias vk.Range // (count) f32
 	Res  vk.Range // (rows, y_stride) f32
 	Y    vk.Range // (rows, y_stride) f32
 }
 
-var matmulInfo = info{name: "matmul", weights: true, cache: false, push: 24, count: 7, bindings: []bindingInfo{
+var matmulInfo = info{name: "matmul", weights: true, cache: false, push: 28, count: 8, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},  // Step
 	{vk.RGBA32Uint, Read},  // W
 	{vk.RGBA32Uint, Read},  // S
 	{vk.RGBA32Float, Read}, // X
+	{vk.RGBA32Float, Read}, // Norm
 	{vk.R32Float, Read},    // Bias
 	{vk.R32Float, Read},    // Res
 	{vk.R32Float, Write},   // Y
@@ -571,14 +578,15 @@ var matmulInfo = info{name: "matmul", weights: true, cache: false, push: 24, cou
 
 // Call implements Kernel.
 func (k Matmul) Call(v Variant) (Call, error) {
-	push := make([]byte, 24)
+	push := make([]byte, 28)
 	binary.LittleEndian.PutUint32(push[0:], k.Steps)
 	binary.LittleEndian.PutUint32(push[4:], k.First)
 	binary.LittleEndian.PutUint32(push[8:], k.Count)
 	binary.LittleEndian.PutUint32(push[12:], k.XStride)
 	binary.LittleEndian.PutUint32(push[16:], k.YStride)
 	binary.LittleEndian.PutUint32(push[20:], k.YOffset)
-	return matmulInfo.call(v, []uint32{k.Lanes, k.Run, k.Rows, k.Cols, k.Epilogue, k.Biased, k.Outs}, push, []vk.Range{k.Step, k.W, k.S, k.X, k.Bias, k.Res, k.Y})
+	binary.LittleEndian.PutUint32(push[24:], math.Float32bits(k.Eps))
+	return matmulInfo.call(v, []uint32{k.Lanes, k.Run, k.Rows, k.Cols, k.Epilogue, k.Biased, k.Outs, k.Normed}, push, []vk.Range{k.Step, k.W, k.S, k.X, k.Norm, k.Bias, k.Res, k.Y})
 }
 
 // Nll binds nll.comp.
@@ -616,7 +624,7 @@ func (k Nll) Call(v Variant) (Call, error) {
 
 // Observe binds observe.comp.
 //
-// Keeps the queries of the last WINDOW tokens of each sequence in a ring: that of position p lies at p mod WINDOW.
+// Keeps the queries of a prompt's last tokens in a ring: that at place p of the prompt lies at p mod window.
 // One invocation per vec4. Grid: x over a row's queries, y over rows. Twin: ref/observe.go
 type Observe struct {
 	Lanes uint32 // workgroup size

@@ -5,9 +5,10 @@
 #include "include/step.glsl"
 #include "reduce.glsl"
 #include "block.glsl"
-// y[c][row] = sum over k of w[row][k] x[c][k], then the epilogue. An invocation owns ROWS weight rows and COLS activation
-// rows; RUN invocations share them, each taking every RUN-th block of 32 columns. Grid: x over groups of weight rows,
-// y over tiles of COLS activation rows. Layout of the planes: include/planes.glsl. Twin: ref/matmul.go
+// y[c][row] = sum over k of w[row][k] x[c][k], then the epilogue; x may be normed on the way as rms_norm.comp does it. An
+// invocation owns ROWS weight rows and COLS activation rows; RUN invocations share them, each taking every RUN-th block
+// of 32 columns. Grid: x over groups of weight rows, y over tiles of COLS activation rows. Layout of the planes:
+// include/planes.glsl. Twin: ref/matmul.go
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint RUN = 1;      // invocations that share a weight row, a power of two
 layout(constant_id = 2) const uint ROWS = 4;     // weight rows per invocation, a multiple of 4
@@ -15,6 +16,7 @@ layout(constant_id = 3) const uint COLS = 1;     // activation rows per invocati
 layout(constant_id = 4) const uint EPILOGUE = 0; // 0 y = p; 1 y = res + p; 2 y = silu(p[2i]) p[2i+1]; 3 y = silu(p) res
 layout(constant_id = 5) const uint BIASED = 0;   // 1: p has Bias added
 layout(constant_id = 6) const uint OUTS = 0;     // 1: the activation rows are those whose logits are wanted
+layout(constant_id = 7) const uint NORMED = 0;   // elements of x that count for its norm, 0: x is taken as it is; with OUTS the rows of x are then the step's
 layout(push_constant) uniform Push {
     uint steps;    // blocks per invocation: blocks of 32 columns / RUN
     uint first;    // first row of this slice of the matrix
@@ -22,15 +24,18 @@ layout(push_constant) uniform Push {
     uint x_stride; // vec4 per row of x
     uint y_stride; // f32 per row of y and res
     uint y_offset; // f32 before this matrix's first output in a row of y and res
+    float eps;     // of the norm
 } push;
 IN_UVEC4(1, W)                                         // weight plane
 IN_UVEC4(2, S)                                         // scale plane
 IN_VEC4(3, X)                                          // (rows, x_stride) f32, zero past the columns
-IN_FLOAT(4, Bias)                                      // (count) f32
-IN_FLOAT(5, Res)                                       // (rows, y_stride) f32
-layout(binding = 6) writeonly buffer Y { float y[]; }; // (rows, y_stride) f32
+IN_VEC4(4, Norm)                                       // (columns) f32, zero past them
+IN_FLOAT(5, Bias)                                      // (count) f32
+IN_FLOAT(6, Res)                                       // (rows, y_stride) f32
+layout(binding = 7) writeonly buffer Y { float y[]; }; // (rows, y_stride) f32
 
-const uint SPAN = 4 * PER_WORD; // weights per uvec4
+const uint WORDS = 4 * QUADS; // per block
+const uint TOGETHER = COLS == 1 ? AT_ONCE : 1; // weight rows
 float acc[ROWS * COLS];
 
 float silu(float v) { return v / (1.0 + exp(-v)); }
@@ -42,14 +47,39 @@ void main() {
     [[unroll]] for (uint i = 0; i < ROWS * COLS; i++) acc[i] = 0;
     uint quad = group * push.steps * ROWS * QUADS * lanes + lane;
     uint scale = group * push.steps * (ROWS / 4) * lanes + lane;
-    uint from[COLS], at = lane % RUN * 8; // a tile's columns past the rows repeat the last one: nothing lies behind it
-    [[unroll]] for (uint c = 0; c < COLS; c++) from[c] = min(col0 + c, rows - 1) * push.x_stride;
-    for (uint step = 0; step < push.steps; step++) {
+    uint from[COLS], at = lane % RUN * 8;
+    float norm[COLS];
+    [[unroll]] for (uint c = 0; c < COLS; c++) {
+        uint col = min(col0 + c, rows - 1); // a tile's columns past the rows repeat the last one: nothing lies behind it
+        from[c] = (NORMED > 0 && OUTS == 1 ? step_out(col) : col) * push.x_stride;
+        if (NORMED > 0) {
+            float squares = 0;
+            for (uint i = lane; i < push.steps * RUN * 8; i += lanes) {
+                vec4 v = LOAD(X, from[c] + i);
+                squares += dot(v, v);
+            }
+            norm[c] = inversesqrt(reduce_add(squares) / float(NORMED) + push.eps);
+        }
+    }
+    uint step = 0;
+    [[dont_unroll]] do { // the test stands at the end: before the body, lavapipe would run that once more, masked
         float x[32 * COLS], sum[COLS];
         [[unroll]] for (uint c = 0; c < COLS; c++) {
             sum[c] = 0;
+            vec4 mine = vec4(0);
             [[unroll]] for (uint i = 0; i < 8; i++) {
-                vec4 v = LOAD(X, from[c] + at + i);
+                vec4 v;
+                if (RUN == 1 && SPREAD) { // all lanes need the same: each loads a part and hands it to the others
+                    if (i % min(lanes, 8u) == 0) {
+                        uint k = at + i + lane % 8;
+                        mine = LOAD(X, from[c] + k);
+                        if (NORMED > 0) mine = mine * norm[c] * LOAD(Norm, k);
+                    }
+                    v = from_lane(mine, i % min(lanes, 8u));
+                } else {
+                    v = LOAD(X, from[c] + at + i);
+                    if (NORMED > 0) v = v * norm[c] * LOAD(Norm, at + i);
+                }
                 [[unroll]] for (uint e = 0; e < 4; e++) {
                     uint j = (i * 4 + e) % PER_WORD;
                     if (SCALED) sum[c] += presum(j) * v[e];
@@ -59,29 +89,34 @@ void main() {
         }
         [[unroll]] for (uint r = 0; r < ROWS; r += 4) {
             uvec4 scales = SCALED ? LOAD(S, scale + r / 4 * lanes) : uvec4(0);
-            [[unroll]] for (uint p = 0; p < 4; p++) {
-                float dots[COLS];
-                [[unroll]] for (uint c = 0; c < COLS; c++) dots[c] = 0;
-                [[unroll]] for (uint w = 0; w < QUADS; w++) {
-                    uvec4 q = LOAD(W, quad + ((r + p) * QUADS + w) * lanes);
-                    [[unroll]] for (uint i = 0; i < 4; i++) {
-                        float f[PER_WORD];
-                        [[unroll]] for (uint j = 0; j < PER_WORD; j++) f[j] = weight(q[i], j);
-                        [[unroll]] for (uint c = 0; c < COLS; c++) {
-                            uint o = c * 32 + w * SPAN + i * PER_WORD;
-                            float part = f[0] * x[o];
-                            [[unroll]] for (uint j = 1; j < PER_WORD; j++) part += f[j] * x[o + j];
-                            dots[c] += part;
-                        }
+            [[unroll]] for (uint first = 0; first < 4; first += TOGETHER) {
+                // Rows worked on together: their loads wait for nothing, and while one sum waits for a term the others go on.
+                uvec4 q[TOGETHER * QUADS];
+                [[unroll]] for (uint n = 0; n < TOGETHER * QUADS; n++) q[n] = LOAD(W, quad + ((r + first) * QUADS + n) * lanes);
+                float dots[TOGETHER * COLS];
+                [[unroll]] for (uint n = 0; n < TOGETHER * COLS; n++) dots[n] = 0;
+                [[unroll]] for (uint w = 0; w < WORDS; w++) {
+                    float part[TOGETHER * COLS];
+                    [[unroll]] for (uint j = 0; j < PER_WORD; j++) {
+                        float f[TOGETHER];
+                        [[unroll]] for (uint p = 0; p < TOGETHER; p++) f[p] = weight(q[p * QUADS + w / 4][w % 4], j);
+                        [[unroll]] for (uint c = 0; c < COLS; c++)
+                            [[unroll]] for (uint p = 0; p < TOGETHER; p++) {
+                                float product = f[p] * x[c * 32 + w * PER_WORD + j];
+                                part[c * TOGETHER + p] = j == 0 ? product : part[c * TOGETHER + p] + product;
+                            }
                     }
+                    [[unroll]] for (uint n = 0; n < TOGETHER * COLS; n++) dots[n] += part[n];
                 }
-                [[unroll]] for (uint c = 0; c < COLS; c++) acc[c * ROWS + r + p] += combine(scales[p], dots[c], sum[c]);
+                [[unroll]] for (uint c = 0; c < COLS; c++)
+                    [[unroll]] for (uint p = 0; p < TOGETHER; p++)
+                        acc[c * ROWS + r + first + p] += combine(scales[first + p], dots[c * TOGETHER + p], sum[c]);
             }
         }
         quad += ROWS * QUADS * lanes;
         scale += ROWS / 4 * lanes;
         at += RUN * 8;
-    }
+    } while (++step < push.steps);
     if (RUN > 1) {
         [[unroll]] for (uint i = 0; i < ROWS * COLS; i++) acc[i] = reduce_run(acc[i], RUN);
         if (lane % RUN != 0) return;

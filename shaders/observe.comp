@@ -2,7 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "input.glsl"
 #include "include/step.glsl"
-// Keeps the queries of the last WINDOW tokens of each sequence in a ring: that of position p lies at p mod WINDOW.
+// Keeps the queries of a prompt's last tokens in a ring: that at place p of the prompt lies at p mod window.
 // One invocation per vec4. Grid: x over a row's queries, y over rows. Twin: ref/observe.go
 layout(local_size_x_id = 0) in;
 layout(push_constant) uniform Push {
@@ -17,5 +17,5 @@ void main() {
     if (i >= push.quads || row >= step_rows() || step_done()) return;
     uvec4 r = step_row(row), s = step_seq(r.y);
     if (row + push.window < s.x + s.y) return;
-    ring[(r.y * push.window + r.z % push.window) * push.quads + i] = LOAD(Q, row * push.quads + i);
+    ring[(r.y * push.window + r.w % push.window) * push.quads + i] = LOAD(Q, row * push.quads + i);
 }

@@ -23,16 +23,16 @@ var levels = [][]string{
 	{"shaders"},
 	{"runtime"},
 	{"h2o"},
-	{"model/gguf", "model/tokenizer", "model/builtin"},
+	{"model/gguf", "model/tokenizer", "model/builtin", "eval/data"},
 	{"model"},
 	{"eval", "serve", "ref", "shaders/gen"},
-	{"eval/report"},
+	{"eval/report", "replay"},
 	{"cmd/vkdecode"},
 	{"tests", "tests/drivers", "tests/speed"},
 }
 
 // alone are the packages that import nothing of ours.
-var alone = []string{"vk", "model/gguf", "model/tokenizer", "model/builtin", "ref", "shaders/gen"}
+var alone = []string{"vk", "model/gguf", "model/tokenizer", "model/builtin", "eval/data", "ref", "shaders/gen"}
 
 const module = "vkdecode/"
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"vkdecode/eval/data"
 	"vkdecode/h2o"
 )
 
@@ -129,6 +130,20 @@ func TestEveryPolicyIsDocumented(t *testing.T) {
 	for _, p := range h2o.Policies {
 		if !strings.Contains(text, "`"+p.Name+"`") {
 			t.Errorf("docs/policies.md does not name `%s`", p.Name)
+		}
+		for _, o := range p.Parameters {
+			if !strings.Contains(text, "`"+o.Key+"`") {
+				t.Errorf("docs/policies.md does not name option `%s` of %s", o.Key, p.Name)
+			}
+		}
+	}
+}
+
+func TestEveryFormOfQuestionsIsDocumented(t *testing.T) {
+	text := documents(t)["docs/questions.md"]
+	for _, f := range data.Formats {
+		if !strings.Contains(text, "| `"+f.Name+"` |") {
+			t.Errorf("docs/questions.md does not list `%s`", f.Name)
 		}
 	}
 }

@@ -186,3 +186,24 @@ func TestBudgetForAllTokensEqualsFull(t *testing.T) {
 		}
 	})
 }
+
+// A prompt below the budget, after which decoding grows, loses nothing either, also where heads share their slots.
+func TestGrowthAfterAShortPromptEqualsFull(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		m, prompt := builtinOn(t, d), passageIDs(t)[:5]
+		run := func(settings h2o.Settings) outcome {
+			s, err := m.NewSession(model.SessionOptions{KV: settings, Length: 64, Prompt: len(prompt)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			return decode(t, s, prompt, 60, false)
+		}
+		full := run(fullKV(16))
+		for _, policy := range []string{"snapkv:window=4:decode=grow", "adakv:window=4:decode=grow"} {
+			if got := run(kv(policy, "20", 0.5, 16)); !slices.Equal(got.tokens, full.tokens) || !slices.Equal(got.logits, full.logits) {
+				t.Errorf("%s: differs from full", policy)
+			}
+		}
+	})
+}

@@ -35,6 +35,7 @@ const others = 3
 type sequence struct {
 	live, rows int
 	first      int // position of the first new token, at least live; 0: any
+	place      int // of the first new token in its prompt
 }
 
 // newCache fills a cache with random tokens. set changes a head before it is written, with all its slots.
@@ -68,8 +69,8 @@ func (b *bench) newCache(l launch, rnd *rand.Rand, types h2o.Types, pad, kvHeads
 			c.heads = append(c.heads, h)
 		}
 		for i := range s.rows {
-			rows = append(rows, runtime.Row{Token: 1, Seq: int32(seq), Pos: int32(end + i)})
-			c.rows = append(c.rows, ref.Row{Token: 1, Seq: seq, Pos: end + i})
+			rows = append(rows, runtime.Row{Token: 1, Seq: int32(seq), Pos: int32(end + i), Place: int32(s.place + i)})
+			c.rows = append(c.rows, ref.Row{Token: 1, Seq: seq, Pos: end + i, Place: s.place + i})
 		}
 	}
 	c.rank()

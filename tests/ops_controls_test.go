@@ -18,9 +18,11 @@ var opForgeries = []struct {
 	c          opCase
 }{
 	{"a bit of a table", "x: ", embedCase{weight: "f32", share: 1, perLane: 4, width: 1, forge: func(raw []byte) { raw[0] ^= 1 }}},
-	{"a weight", "y: ", matmulCase{weight: "q4_0", share: 1, perLane: 4, cols: 2, rows: 90, blocks: 9, many: 2, forge: func(raw []byte, _ []float32) { raw[9*18*40+2] ^= 1 }}},
+	{"a weight", "y: ", matmulCase{weight: "q4_0", share: 1, perLane: 4, cols: 2, rows: 90, blocks: 9, many: 2, forge: func(raw []byte, _, _ []float32) { raw[9*18*40+2] ^= 1 }}},
 	{"a bias", "y: ", matmulCase{weight: "q8_0", share: 1, perLane: 4, cols: 2, biased: true, epilogue: ref.SiluPair, rows: 90, blocks: 9, many: 2,
-		forge: func(_ []byte, bias []float32) { bias[95] += 1e-2 }}},
+		forge: func(_ []byte, bias, _ []float32) { bias[95] += 1e-2 }}},
+	{"a norm's weight in a product", "y: ", matmulCase{weight: "q8_0", share: 1, perLane: 4, cols: 1, normed: true, rows: 90, blocks: 9, many: 2,
+		forge: func(_ []byte, _, norm []float32) { norm[9*32-1] += 1e-2 }}},
 	{"a norm's weight", "y: ", rmsNormCase{width: 577, eps: 1e-5, forge: func(w []float32) { w[576] += 1e-4 }}},
 	{"the other pairs", "q: ", ropeCacheCase{types: h2o.Types{K: "f16", V: "f16"}, group: 1, kvHeads: 1, dim: 20, ropeDim: 20, forge: func(r *ref.RopeCache) { r.Halves = true }}},
 	{"positions off by one", "q: ", ropeCacheCase{types: h2o.Types{K: "f16", V: "f16"}, group: 1, kvHeads: 1, dim: 20, ropeDim: 20, forge: func(r *ref.RopeCache) { r.Turns = r.Turns[10:] }}},

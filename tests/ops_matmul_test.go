@@ -25,25 +25,26 @@ type matmulCase struct {
 	cols               int // activation rows per invocation
 	epilogue           ref.Epilogue
 	biased, outs       bool
+	normed             bool // x is normed on the way, and with outs gathered
 	inPlace            bool // y holds res before
 	rows, blocks, many int  // rows of y, blocks of 32 columns, activation rows
 	sliced             bool // the first group of rows is a slice of its own
-	forge              func(raw []byte, bias []float32)
+	forge              func(raw []byte, bias, norm []float32)
 }
 
 func (c matmulCase) String() string {
-	return fmt.Sprintf("%s (%d, %d), %d shared, %d rows each, %d of %d activations, epilogue %d, bias %t, outs %t",
-		c.weight, c.rows, 32*c.blocks, c.share, c.perLane, c.cols, c.many, c.epilogue, c.biased, c.outs)
+	return fmt.Sprintf("%s (%d, %d), %d shared, %d rows each, %d of %d activations, epilogue %d, bias %t, outs %t, normed %t",
+		c.weight, c.rows, 32*c.blocks, c.share, c.perLane, c.cols, c.many, c.epilogue, c.biased, c.outs, c.normed)
 }
 
 func matmulCases(l launch) (all []opCase) {
 	kinds := []matmulCase{
-		{share: 1, perLane: 4, cols: 1},
+		{share: 1, perLane: 4, cols: 1, normed: true},
 		{share: 1, perLane: 8, cols: 2, epilogue: ref.AddRes, biased: true},
-		{share: 1, perLane: 4, cols: 4, epilogue: ref.SiluPair, biased: true},
+		{share: 1, perLane: 12, cols: 4, epilogue: ref.SiluPair, biased: true},
 		{share: 2, perLane: 4, cols: 2, epilogue: ref.SiluMul, outs: true},
 		{share: 2, perLane: 4, cols: 1, epilogue: ref.AddRes, inPlace: true, outs: true},
-		{share: 4, perLane: 8, cols: 4, epilogue: ref.SiluPair},
+		{share: 4, perLane: 8, cols: 4, epilogue: ref.SiluPair, outs: true, normed: true},
 	}
 	for i, w := range shaders.WeightTypes {
 		first := i + l.lanes/16 + int(l.form) // each form takes every kind, with another weight type
@@ -52,13 +53,13 @@ func matmulCases(l launch) (all []opCase) {
 			mine = append(mine, kinds[(first+3)%len(kinds)])
 		}
 		if l.form == shaders.Storage && w[0] != 'b' && w != "f32" { // these have unrolled copies
-			mine = append(mine, matmulCase{share: 1, perLane: 16, cols: 1, epilogue: ref.SiluPair})
+			mine = append(mine, matmulCase{share: 1, perLane: 16, cols: 1, epilogue: ref.SiluPair, normed: true})
 		}
 		if w == "q4_1" || w == "q8_0" {
 			if l.form != shaders.Shared {
 				mine = append(mine, matmulCase{share: 1, perLane: 16, cols: 4})
 			} else if l.lanes == 64 {
-				mine = append(mine, matmulCase{share: 32, perLane: 4, cols: 4})
+				mine = append(mine, matmulCase{share: 32, perLane: 4, cols: 4}, matmulCase{share: 32, perLane: 4, cols: 1, normed: true})
 			}
 		}
 		for _, c := range mine {
@@ -130,6 +131,13 @@ func (c matmulCase) run(b *bench, l launch) error {
 	rows, outs := stepRows(c.many), []int(nil)
 	if c.outs {
 		rows, outs = stepRows(c.many+2), make([]int, c.many)
+		for i := range outs {
+			outs[i] = (i*3 + 1) % len(rows)
+		}
+	}
+	from := outs // the row of x for each activation row
+	if !c.outs || !c.normed {
+		from = []int{0, 1, 2, 3, 4}
 	}
 	r := b.rig(l, rows, outs...)
 	defer r.free()
@@ -147,11 +155,14 @@ func (c matmulCase) run(b *bench, l launch) error {
 
 	steps, columns := ceil(c.blocks, c.share), 32*c.blocks
 	xStride, yStride, yOffset := 8*steps*c.share+1, c.rows+7, 3
-	x, res, bias := randomFloats(rnd, c.many*columns), values32(c.many*yStride), randomFloats(rnd, fileRows)
-	padded := values32(c.many * 4 * xStride)
-	for i := range c.many {
+	x, res, bias := randomFloats(rnd, len(rows)*columns), values32(c.many*yStride), randomFloats(rnd, fileRows)
+	padded, norm := values32(len(rows)*4*xStride), make([]float32, 32*steps*c.share)
+	copy(norm, randomFloats(rnd, columns))
+	for i := range rows {
 		clear(padded[i*4*xStride:][:32*steps*c.share])
 		copy(padded[i*4*xStride:], x[i*columns:(i+1)*columns])
+	}
+	for i := range c.many {
 		copy(res[i*yStride+yOffset:], randomFloats(rnd, c.rows))
 	}
 	xs, ress, biases, y := in(r, "x", padded), in(r, "res", res), in(r, "bias", bias), r.out("y", len(res))
@@ -160,7 +171,10 @@ func (c matmulCase) run(b *bench, l launch) error {
 	}
 	k := shaders.Matmul{Lanes: uint32(l.lanes), Run: uint32(c.share), Rows: uint32(c.perLane), Cols: uint32(c.cols), Epilogue: uint32(c.epilogue), Biased: word(c.biased), Outs: word(c.outs),
 		Steps: uint32(steps), Count: uint32(fileRows), XStride: uint32(xStride), YStride: uint32(yStride), YOffset: uint32(yOffset),
-		Step: r.step.Range, X: xs.Range, Bias: biases.Range, Res: ress.Range, Y: y.Range}
+		Step: r.step.Range, X: xs.Range, Norm: in(r, "norm", norm).Range, Bias: biases.Range, Res: ress.Range, Y: y.Range}
+	if c.normed {
+		k.Normed, k.Eps = uint32(columns), 1e-3
+	}
 	group := c.perLane * l.lanes / c.share
 	for i := range weights {
 		k.First, k.W, k.S = uint32(i*group), weights[i].Range, scales[i].Range
@@ -178,11 +192,15 @@ func (c matmulCase) run(b *bench, l launch) error {
 		bias = nil
 	}
 	if c.forge != nil {
-		c.forge(raw, bias)
+		c.forge(raw, bias, norm)
 	}
 	w, want := ref.Weights(c.weight, raw), values(len(res))
 	for i := range c.many {
-		copy(want[i*yStride+yOffset:], ref.MatMul(w, x[i*columns:(i+1)*columns], bias, res[i*yStride+yOffset:], c.epilogue))
+		row := ref.RMSNorm(x[from[i]*columns:][:columns], norm[:columns], 1e-3)
+		if !c.normed {
+			row = ref.Widen(x[from[i]*columns:][:columns])
+		}
+		copy(want[i*yStride+yOffset:], ref.MatMul(w, row, bias, res[i*yStride+yOffset:], c.epilogue))
 	}
 	return compare("y", r.floats(y), want, productError)
 }

@@ -31,8 +31,8 @@ func (c observeCase) run(b *bench, l launch) error {
 	var twin []ref.Row
 	for seq, s := range c.seqs {
 		for i := range s.rows {
-			rows = append(rows, runtime.Row{Token: 1, Seq: int32(seq), Pos: int32(s.first + i)})
-			twin = append(twin, ref.Row{Token: 1, Seq: seq, Pos: s.first + i})
+			rows = append(rows, runtime.Row{Token: 1, Seq: int32(seq), Pos: int32(100 + s.first + i), Place: int32(s.first + i)})
+			twin = append(twin, ref.Row{Token: 1, Seq: seq, Pos: 100 + s.first + i, Place: s.first + i})
 		}
 	}
 	r := b.rig(l, rows)

@@ -39,21 +39,25 @@ func mapped(words []uint32, head, capacity, from, to int, list []int) {
 
 // enterCase brings a layer's tokens into the work pool, in order of position.
 type enterCase struct {
-	types   h2o.Types
-	dim     int
-	kvHeads int
-	seqs    []sequence
-	forge   func(c *cacheRig)
+	types    h2o.Types
+	dim      int
+	kvHeads  int
+	seqs     []sequence
+	rule     ref.Rule // of the prompt
+	measured bool     // the scores that are there tell of attention
+	begins   bool     // the prompt begins whatever its rows say
+	forge    func(c *cacheRig)
 }
 
 func (c enterCase) String() string {
-	return fmt.Sprintf("%v of %d, %d heads, %v live and new", c.types, c.dim, c.kvHeads, c.seqs)
+	return fmt.Sprintf("%v of %d, %d heads, %v live and new, %+v, measured %t, begins %t", c.types, c.dim, c.kvHeads, c.seqs, c.rule, c.measured, c.begins)
 }
 
 func enterCases(l launch) (all []opCase) {
 	all = append(all, enterCase{types: h2o.Types{K: "f16", V: "f16"}, dim: 20, kvHeads: 1, seqs: []sequence{{live: 1, rows: 1}}})
 	for i, types := range []h2o.Types{{K: "f16", V: "q8_0"}, {K: "q4_0", V: "f32"}, {K: "q8_0", V: "q4_0"}, {K: "f32", V: "f16"}} {
-		all = append(all, enterCase{types: types, dim: []int{80, 20}[i%2], kvHeads: 1 + i%3, seqs: []sequence{{live: 2*l.lanes + 3, rows: 2}, {rows: 3}, {live: 7}, {live: 6, rows: 1}}})
+		all = append(all, enterCase{types: types, dim: []int{80, 20}[i%2], kvHeads: 1 + i%3, seqs: []sequence{{live: 2*l.lanes + 3, rows: 2}, {rows: 3}, {live: 7}, {live: 6, rows: 1, place: 9}},
+			rule: []ref.Rule{{Birth: ref.BirthPosition}, {Update: ref.UpdateAdd, Decay: 1}}[i%2], measured: i < 2, begins: i%3 == 1})
 	}
 	return all
 }
@@ -64,8 +68,12 @@ func (c enterCase) run(b *bench, l launch) error {
 	r := b.newCache(l, rnd, c.types, pad, c.kvHeads, c.seqs, nil)
 	defer r.free()
 	heads, capacity := len(r.heads), r.capacity()+3
-	table, work, list := in(r.rig, "prompt table", randomTable(rnd, heads)), r.out("work", heads*capacity*2), r.out("map", heads*mapWords(capacity))
-	r.add(shaders.Enter{Lanes: uint32(l.lanes), KvHeads: uint32(c.kvHeads), Head: others, Ranks: r.ranksAt, Capacity: uint32(capacity),
+	words := randomTable(rnd, heads)
+	for i := range heads {
+		words[16*(others+i)+6] = uint32(ruleWord(c.rule))
+	}
+	table, work, list := in(r.rig, "prompt table", words), r.out("work", heads*capacity*2), r.out("map", heads*mapWords(capacity))
+	r.add(shaders.Enter{Lanes: uint32(l.lanes), KvHeads: uint32(c.kvHeads), Measured: word(c.measured), Begins: word(c.begins), Head: others, Ranks: r.ranksAt, Capacity: uint32(capacity),
 		Step: r.step.Range, Table: r.table.Range, Slots: r.slots.Range, PromptTable: table.Range, WorkSlots: work.Range, Map: list.Range}, "", "", c.kvHeads, len(c.seqs), 1)
 	k, v := r.gather("work k", c.types.K, r.k, r.kPlane, list, capacity), r.gather("work v", c.types.V, r.v, r.vPlane, list, capacity)
 	wantTable, wantWork, wantMap := r.words(table), r.words(work), r.words(list)
@@ -84,6 +92,12 @@ func (c enterCase) run(b *bench, l launch) error {
 		order := r.twin.Enter(h)
 		mapped(wantMap, i, capacity, h.Offset, i*capacity, order)
 		ref.Gather(wantWork, i*capacity, r.slotWords(), h.Offset, order, 2)
+		for n, slot := range order {
+			if place := c.seqs[i/c.kvHeads].place; place == 0 || c.begins {
+				s := r.twin.Slots[h.Offset+slot]
+				wantWork[2*(i*capacity+n)+1] = math.Float32bits(c.rule.Begin(s.Score, s.Pos, c.measured))
+			}
+		}
 		r.gathered(wantK, c.types.K, capacity, i, r.words(r.k), order)
 		r.gathered(wantV, c.types.V, capacity, i, r.words(r.v), order)
 		wantTable[16*(others+i)+3], wantTable[16*(others+i)+7] = uint32(h.Live), uint32(h.Evicted)

@@ -172,7 +172,7 @@ func TestImpossibleSettingsAreRefused(t *testing.T) {
 			{kv("h20", "8", 0, 1), 100, 0, `unknown policy "h20", want one of ` + strings.Join(h2o.Names(), ", ") + `; did you mean "h2o"?`},
 			{kv("h2o:decoy=0.9", "8", 0, 1), 100, 0, `policy "h2o" has no option "decoy"`},
 			{kv("h2o", "8", 0, 1), 0, 0, "context of 0 tokens, want at least 1"},
-			{kv("h2o", "100B", 0, 1), 100, 0, "one slot of every layer and KV head takes 1536 bytes"},
+			{kv("h2o", "100B", 0, 1), 100, 0, "one slot of every layer and KV head and the 1 that a prompt adds take 3072 bytes"},
 		} {
 			s, err := m.NewSession(model.SessionOptions{KV: c.settings, Length: c.length, Context: c.context})
 			if err == nil {

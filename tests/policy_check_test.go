@@ -23,6 +23,9 @@ type history struct {
 type historyStep struct {
 	seen    int // tokens after the step
 	rows    int // tokens of the step
+	prompt  bool
+	ends    bool // a prompt
+	place   int  // tokens of the prompt after the step
 	state   *h2o.State
 	evicted []h2o.Eviction
 	logits  []float32 // (rows of the step, vocab), nil unless asked for
@@ -31,26 +34,70 @@ type historyStep struct {
 // watch processes ids in a session of their own and records what the cache did, with the logits if asked for.
 func watch(t testing.TB, m *model.Model, settings h2o.Settings, ids []int32, logits bool) *history {
 	t.Helper()
-	s, err := m.NewSession(model.SessionOptions{KV: settings, Length: len(ids)})
+	return watchTurns(t, m, settings, logits, exchange{prompt: ids})
+}
+
+// exchange is a prompt, and tokens decoded after it.
+type exchange struct {
+	prompt []int32
+	decode int
+}
+
+// watchTurns is watch over several turns of one session.
+func watchTurns(t testing.TB, m *model.Model, settings h2o.Settings, logits bool, turns ...exchange) *history {
+	t.Helper()
+	length, longest := 0, 0
+	for _, turn := range turns {
+		length, longest = length+len(turn.prompt)+turn.decode, max(longest, len(turn.prompt))
+	}
+	s, err := m.NewSession(model.SessionOptions{KV: settings, Length: length, Prompt: longest})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	h := &history{ids: ids, plan: s.Plan(), heads: m.Geometry().Layers}
-	before := 0
-	err = s.Prompt(t.Context(), ids, model.Observer{Logits: logits, Evictions: true, Step: func(step model.Step) error {
+	h, before := &history{plan: s.Plan(), heads: m.Geometry().Layers}, 0
+	decoding, place := false, 0
+	o := model.Observer{Logits: logits, Evictions: true, Step: func(step model.Step) error {
 		state, err := s.Cache().State(0)
 		if err != nil {
 			return err
 		}
-		h.steps = append(h.steps, historyStep{step.Seen, step.Seen - before, state, step.Evicted, step.Logits})
+		rows := step.Seen - before
+		place += rows
+		h.steps = append(h.steps, historyStep{step.Seen, rows, !decoding, false, place, state, step.Evicted, step.Logits})
 		before = step.Seen
 		return err
-	}}, nil)
-	if err != nil {
-		t.Fatal(err)
+	}}
+	for _, turn := range turns {
+		decoding, place = false, 0
+		if err := s.Prompt(t.Context(), turn.prompt, o, nil); err != nil {
+			t.Fatal(err)
+		}
+		h.steps[len(h.steps)-1].ends = true
+		decoding = true
+		if turn.decode > 0 {
+			generated(t, s, model.Generation{Tokens: turn.decode + 1, Observer: o}) // the last one is not processed
+		}
+	}
+	h.ids = slices.Clone(s.Tokens)
+	if h.plan.Exact {
+		h.joinPrompts()
 	}
 	return h
+}
+
+// joinPrompts makes one step of the chunks of each prompt: in a plan that is exact they are cut together.
+func (h *history) joinPrompts() {
+	var joined []historyStep
+	rows := 0
+	for _, s := range h.steps {
+		if rows += s.rows; s.prompt && !s.ends {
+			continue
+		}
+		s.rows, rows = rows, 0
+		joined = append(joined, s)
+	}
+	h.steps = joined
 }
 
 // at calls f for every layer and KV head.
@@ -87,14 +134,40 @@ func compareSlots(a, b slot) int {
 	return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.pos, b.pos))
 }
 
-// protected tells whether a position cannot be evicted once so many tokens were seen.
-func protected(p *h2o.Plan, pos uint32, seen int) bool {
+// protected tells whether a position cannot be evicted once so many tokens were seen, of which the last ones are recent.
+func protected(p *h2o.Plan, pos uint32, seen, recent int) bool {
 	for _, span := range p.Pinned {
 		if int(pos) >= span.Begin && int(pos) < span.End {
 			return true
 		}
 	}
-	return int(pos) < p.Sinks || int(pos) >= seen-p.Recent
+	return int(pos) < p.Sinks || int(pos) >= seen-recent
+}
+
+// rules are the policy of a step, the positions that it protects in a layer, and whether it is cut at the end of a stage.
+func (h *history) rules(s historyStep, layer int) (policy *h2o.Policy, recent int, staged bool) {
+	l := h.plan.Layers[layer]
+	if s.prompt {
+		return h.plan.Prefill, l.Prompt, h.plan.Staged
+	}
+	return h.plan.Policy, l.Recent, false
+}
+
+// judged is the score by which a kept token was judged: at the end of a prompt it may have been exchanged for what the
+// policy of decoding begins with, and then is not always known.
+func (h *history) judged(s historyStep, layer, kv int, pos uint32, score float32) (judged float32, known bool) {
+	policy, _, staged := h.rules(s, layer)
+	if !staged || !s.ends {
+		return score, true
+	}
+	rule := ruleOf(policy.Rule)
+	switch rule.Update {
+	case ref.UpdateNone:
+		return rule.Born(int(pos)), true
+	case ref.UpdateHash:
+		return float32(ref.Hash(rule.Seed, s.seen, layer*h.heads[layer].KV+kv, int(pos))), true
+	}
+	return score, h.plan.Policy.Update != h2o.UpdateNone
 }
 
 // checkVictims tells whether every step evicted exactly the tokens of lowest score among those that may go, by the scores
@@ -111,19 +184,22 @@ func checkVictims(h *history) error {
 			kept, victims := step.head(layer, kv), step.victims(layer, kv)
 			var candidates, victimSlots []slot
 			all := slices.Clone(kept.Positions)
+			policy, recent, staged := h.rules(step, layer)
+			knowsAll := true
 			rank := func(pos uint32, score float32) slot {
-				if h.plan.Policy.Admit && int(pos) >= seen-step.rows-h.plan.Recent {
+				if policy.Admit && !staged && int(pos) >= seen-step.rows-recent {
 					score = float32(math.Inf(1))
 				}
 				return slot{pos, score}
 			}
 			for i, pos := range kept.Positions {
-				if !protected(h.plan, pos, seen) {
-					candidates = append(candidates, rank(pos, kept.Scores[i]))
+				judged, known := h.judged(step, layer, kv, pos, kept.Scores[i])
+				if knowsAll = knowsAll && known; !protected(h.plan, pos, seen, recent) {
+					candidates = append(candidates, rank(pos, judged))
 				}
 			}
 			for _, v := range victims {
-				if protected(h.plan, v.Position, seen) {
+				if protected(h.plan, v.Position, seen, recent) {
 					return fmt.Errorf("%d tokens seen: position %d went, which is protected", seen, v.Position)
 				}
 				candidates, victimSlots = append(candidates, rank(v.Position, v.Score)), append(victimSlots, rank(v.Position, v.Score))
@@ -132,8 +208,15 @@ func checkVictims(h *history) error {
 			if slices.Sort(all); !slices.Equal(all, live) {
 				return fmt.Errorf("%d tokens seen: kept and evicted positions are %v, want %v", seen, all, live)
 			}
-			excess := max(0, len(live)-h.plan.Budget)
-			if every := h.plan.Policy.Every; excess < every && every > 0 && h.plan.Chunk == 1 && seen < len(h.ids) {
+			budget, want := kept.Budget, h.plan.Layers[layer].Budget
+			if !h.plan.Policy.Evicts {
+				budget = want
+			}
+			if h.plan.Prefill.Share != h2o.PerHead && budget != want {
+				return fmt.Errorf("%d tokens seen: budget of %d slots, want %d", seen, budget, want)
+			}
+			excess := max(0, len(live)-budget)
+			if every := h.plan.Policy.Every; !staged && (every == 0 && !step.prompt || excess < every && (!step.prompt || h.plan.Chunk == 1 && !step.ends)) {
 				excess = 0 // waits for more
 			}
 			if gone += excess; len(victims) != excess || kept.Evicted != gone {
@@ -142,7 +225,7 @@ func checkVictims(h *history) error {
 			slices.SortFunc(candidates, compareSlots)
 			slices.SortFunc(victimSlots, compareSlots)
 			for i, v := range victimSlots {
-				if want := candidates[i]; v != want {
+				if want := candidates[i]; v != want && knowsAll {
 					return fmt.Errorf("%d tokens seen: position %d (score %g) went, want %d (score %g)", seen, v.pos, v.score, want.pos, want.score)
 				}
 			}
@@ -182,6 +265,7 @@ func (s *scoreErrors) check() error {
 // step, and the logits where there are any.
 func checkScores(w *twin, h *history) (scores scoreErrors, logits float64, err error) {
 	w.reset()
+	w.renumber = h.plan.Renumber
 	for _, step := range h.steps {
 		x := w.process(h.ids[len(w.ids):step.seen])
 		if step.logits != nil {
@@ -189,9 +273,22 @@ func checkScores(w *twin, h *history) (scores scoreErrors, logits float64, err e
 		}
 		err := h.at(func(layer, kv int) error {
 			of, kept := &w.layers[layer].heads[kv], step.head(layer, kv)
-			of.score(ruleOf(h.plan.Policy.Rule), &w.layers[layer], layer, kv)
+			policy, _, staged := h.rules(step, layer)
+			if staged && step.place == step.rows { // a prompt begins with what its policy would have given
+				of.begin(ruleOf(policy.Rule), h.plan.Policy.Rule)
+			}
+			if staged && policy.Observation.Window > 0 {
+				of.observe(policy, w, layer, kv, step.place)
+			} else {
+				of.score(ruleOf(policy.Rule), &w.layers[layer], layer, kv)
+			}
 			for i, pos := range kept.Positions {
-				scores.add(kept.Scores[i], of.scores[pos])
+				if judged, known := h.judged(step, layer, kv, pos, kept.Scores[i]); known {
+					scores.add(judged, of.scores[pos])
+				}
+				if staged && step.ends { // decoding begins with what the prompt left
+					of.scores[pos] = float64(kept.Scores[i])
+				}
 			}
 			for _, v := range step.victims(layer, kv) {
 				scores.add(v.Score, of.scores[v.Position])
@@ -204,6 +301,18 @@ func checkScores(w *twin, h *history) (scores scoreErrors, logits float64, err e
 		}
 	}
 	return scores, logits, nil
+}
+
+// begin makes of the scores that decoding left what a prompt's policy begins with.
+func (h *twinHead) begin(prompt ref.Rule, decode h2o.Rule) {
+	for pos := range h.scores {
+		switch {
+		case prompt.Update == ref.UpdateNone:
+			h.scores[pos] = float64(prompt.Born(pos))
+		case decode.Update != h2o.UpdateAdd && decode.Update != h2o.UpdateLast:
+			h.scores[pos] = 0
+		}
+	}
 }
 
 // score brings the scores of a head's tokens up to date with the rows that the layer has just processed.
@@ -219,6 +328,46 @@ func (h *twinHead) score(rule ref.Rule, l *twinLayer, layer, kv int) {
 			h.scores[pos] = float64(rule.Born(pos))
 		}
 		h.scores[pos] = rule.Next(h.scores[pos], pos, pos, layer*len(l.heads)+kv, rows)
+	}
+}
+
+// observe makes the scores of a head's tokens from what the last queries of a prompt, of which so many tokens are processed,
+// give them and their neighbours.
+func (h *twinHead) observe(policy *h2o.Policy, w *twin, layer, kv, place int) {
+	l, window := &w.layers[layer], policy.Observation.Window
+	var order []int // live tokens
+	for pos, gone := range h.gone {
+		if !gone {
+			order = append(order, pos)
+		}
+	}
+	before, half := max(0, len(order)-window), policy.Kernel/2
+	sums := l.observed(w, w.Layers[layer].Query, kv, min(window, place))
+	for i, pos := range order {
+		h.scores[pos] = 0
+		for _, sum := range sums {
+			pooled, most := 0.0, 0.0
+			for n := max(0, i-half); n < min(before, i+half+1); n++ {
+				pooled += sum[order[n]]
+				most = max(most, sum[order[n]])
+			}
+			switch {
+			case i >= before:
+				pooled = sum[pos]
+			case policy.Average:
+				pooled /= float64(policy.Kernel)
+			default:
+				pooled = most
+			}
+			switch policy.Reduce {
+			case h2o.ReduceMax:
+				h.scores[pos] = max(h.scores[pos], pooled)
+			case h2o.ReduceMean:
+				h.scores[pos] += pooled / float64(len(sums))
+			default:
+				h.scores[pos] += pooled
+			}
+		}
 	}
 }
 

@@ -32,7 +32,7 @@ var forgeries = []forgery{
 				kept := s.head(v.Layer, v.Head)
 				best := -1
 				for j, pos := range kept.Positions {
-					if !protected(h.plan, pos, s.seen) && (best < 0 || kept.Scores[j] > kept.Scores[best]) {
+					if !protected(h.plan, pos, s.seen, h.plan.Recent) && (best < 0 || kept.Scores[j] > kept.Scores[best]) {
 						best = j
 					}
 				}
@@ -43,9 +43,17 @@ var forgeries = []forgery{
 			}
 		}
 	}, true, true, false},
-	{"window one longer", func(h *history) { h.plan.Recent++ }, true, false, false},
-	{"window one shorter", func(h *history) { h.plan.Recent-- }, true, false, false},
-	{"budget one larger", func(h *history) { h.plan.Budget++ }, true, false, false},
+	{"window one longer", func(h *history) { h.window(1) }, true, false, false},
+	{"window one shorter", func(h *history) { h.window(-1) }, true, false, false},
+	{"budget one larger", func(h *history) {
+		for _, s := range h.steps {
+			for i := range s.state.Layers {
+				for j := range s.state.Layers[i].Heads {
+					s.state.Layers[i].Heads[j].Budget++
+				}
+			}
+		}
+	}, true, false, false},
 	{"one eviction not logged", func(h *history) {
 		last := &h.steps[len(h.steps)-1]
 		last.evicted = last.evicted[1:]
@@ -96,20 +104,29 @@ func TestForgedHistoriesAreFound(t *testing.T) {
 	})
 }
 
+// window lies about the protected window.
+func (h *history) window(by int) {
+	for i := range h.plan.Layers {
+		h.plan.Layers[i].Recent += by
+		h.plan.Layers[i].Prompt += by
+	}
+}
+
 // clone copies what a forgery changes.
 func (h *history) clone() *history {
 	plan := *h.plan
+	plan.Layers = slices.Clone(plan.Layers)
 	c := &history{ids: h.ids, plan: &plan, heads: h.heads}
 	for _, s := range h.steps {
 		state := &h2o.State{}
 		for _, l := range s.state.Layers {
 			var heads []h2o.HeadState
 			for _, head := range l.Heads {
-				heads = append(heads, h2o.HeadState{Positions: slices.Clone(head.Positions), Scores: slices.Clone(head.Scores), Evicted: head.Evicted})
+				heads = append(heads, h2o.HeadState{Positions: slices.Clone(head.Positions), Scores: slices.Clone(head.Scores), Evicted: head.Evicted, Budget: head.Budget})
 			}
 			state.Layers = append(state.Layers, h2o.LayerState{Heads: heads})
 		}
-		c.steps = append(c.steps, historyStep{s.seen, s.rows, state, slices.Clone(s.evicted), s.logits})
+		c.steps = append(c.steps, historyStep{s.seen, s.rows, s.prompt, s.ends, s.place, state, slices.Clone(s.evicted), s.logits})
 	}
 	return c
 }

@@ -24,8 +24,15 @@ func TestEvictionEqualsAMask(t *testing.T) {
 			policy, budget string
 			ratio          float64
 			chunk          int
-		}{{"full", "100%", 0, 32}, {"h2o", "32", 0.5, 1}, {"h2o", "48", 0.25, 32}, {"window", "24", 0, 7}, {"streaming", "24", 0, 1}} {
-			h := watch(t, m, kv(settings.policy, settings.budget, settings.ratio, settings.chunk), ids, true)
+			positions      string
+		}{
+			{"full", "100%", 0, 32, "original"}, {"h2o", "32", 0.5, 1, "original"}, {"h2o", "48", 0.25, 32, "original"}, {"window", "24", 0, 7, "original"},
+			{"streaming", "24", 0, 1, "original"}, {"streaming", "24", 0, 1, "cache"}, {"streaming", "24", 0, 32, "cache"}, {"h2o", "32", 0.5, 1, "cache"},
+			{"h2o:every=5", "32", 0.5, 1, "cache"}, {"tova", "48", 0, 7, "cache"}, {"full", "100%", 0, 32, "cache"},
+		} {
+			s := kv(settings.policy, settings.budget, settings.ratio, settings.chunk)
+			s.Positions = settings.positions
+			h := watch(t, m, s, ids, true)
 			if e := compareLogits(w, h); !(e <= maskError) {
 				t.Errorf("%v: logits differ by %.1e, want %.0e at most", settings, e, maskError)
 			}
@@ -36,6 +43,7 @@ func TestEvictionEqualsAMask(t *testing.T) {
 // compareLogits runs the twin over a history under the mask of its evictions: the largest difference of a step's logits.
 func compareLogits(w *twin, h *history) (most float64) {
 	w.reset()
+	w.renumber = h.plan.Renumber
 	for _, step := range h.steps {
 		x := w.process(h.ids[len(w.ids):step.seen])
 		most = max(most, math.Sqrt(nmse(step.logits, w.logits(x))))
@@ -44,6 +52,20 @@ func compareLogits(w *twin, h *history) (most float64) {
 		}
 	}
 	return most
+}
+
+// Queries and keys that are renumbered differently are found.
+func TestWrongRanksAreFound(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		m, ids := builtinOn(t, d), passageIDs(t)[:60]
+		s := kv("h2o", "16", 0.5, 1)
+		s.Positions = "cache"
+		h, w := watch(t, m, s, ids, true), newTwin(t, m.Config)
+		h.plan.Renumber = false
+		if e := compareLogits(w, h); e <= maskError {
+			t.Errorf("logits differ by %.1e only", e)
+		}
+	})
 }
 
 // A mask that comes a step late, one that leaves out a head, and queries turned by another position's angle are found.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"vkdecode/h2o"
+	"vkdecode/model"
 	"vkdecode/tests/drivers"
 	"vkdecode/vk"
 )
@@ -19,29 +20,89 @@ func specs() (all []string) {
 	return append(all,
 		"h2o:score=guide", "h2o:score=layer", "h2o:score=max", "h2o:reduce=mean", "h2o:decay=0.9", "h2o:norm=lifetime", "h2o:admit=always",
 		"h2o:grace=12", "h2o:every=5", "h2o:every=once", "h2o:score=max:decay=0.99:every=3", "h2o:score=layer:norm=lifetime:reduce=mean",
-		"tova:protect_last=6", "tova:every=4", "random:seed=9", "window:every=7", "strided:every=2", "streaming:every=3")
+		"tova:protect_last=6", "tova:every=4", "random:seed=9", "window:every=7", "strided:every=2", "streaming:every=3",
+		"snapkv:window=8:kernel=3", "snapkv:window=16:kernel=5:pool=avg:reduce=max", "snapkv:decode=grow", "pyramidkv:window=4:rounding=published", "pyramidkv:window=4:beta=3", "adakv:window=8:alpha=0.5", "adakv:alpha=0:window=4:reduce=mean")
 }
 
-// Every policy keeps what its rule says, by the scores read back from the device, and these are the twin's.
+// Every policy keeps what its rule says, by the scores read back from the device, and these are the twin's: in a prompt,
+// in the steps decoded after it, and in a second turn.
 func TestPoliciesFollowTheirRules(t *testing.T) {
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {
 		m, ids := builtinOn(t, d), passageIDs(t)[:260]
 		if slow(d) {
-			ids = ids[:110]
+			ids = ids[:130]
 		}
 		for _, spec := range specs() {
 			for _, chunk := range []int{1, 32} {
-				t.Run(fmt.Sprintf("%s, chunk %d", spec, chunk), func(t *testing.T) {
-					h := watch(t, m, kv(spec, "48", 0.5, chunk), ids, false)
-					t.Parallel() // the checks need no device
-					if err := checkVictims(h); err != nil {
-						t.Error(err)
-					}
-					if _, _, err := checkScores(newTwin(t, m.Config), h); err != nil {
-						t.Error(err)
-					}
-				})
+				follow(t, m, spec, kv(spec, "48", 0.5, chunk), exchange{ids[:len(ids)-30], 8}, exchange{ids[len(ids)-30:], 5})
 			}
 		}
 	})
+}
+
+// Prompts and decoding may have policies of their own, and a prompt may be cut to the budget once or chunk by chunk.
+func TestPromptsHavePoliciesOfTheirOwn(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		m, ids := builtinOn(t, d), passageIDs(t)[:130]
+		for _, c := range []struct{ policy, prefill, prompt, positions string }{
+			{"h2o", "", "exact", ""},
+			{"h2o:score=guide", "", "exact", "cache"},
+			{"snapkv:window=8", "", "bounded", ""},
+			{"adakv:window=8", "", "bounded", "cache"},
+			{"pyramidkv:window=5:beta=4", "", "bounded", ""},
+			{"h2o", "snapkv:window=8", "", ""},
+			{"h2o:norm=lifetime", "adakv:window=6", "exact", ""},
+			{"h2o", "streaming", "", ""},
+			{"tova", "streaming", "", "cache"},
+			{"tova", "h2o:score=layer", "", "cache"},
+			{"streaming", "adakv:window=8", "", ""},
+			{"window", "random", "bounded", ""},
+			{"random", "strided", "exact", ""},
+			{"h2o:every=4", "window", "bounded", ""},
+		} {
+			settings := kv(c.policy, "48", 0.5, 32)
+			if c.prefill != "" {
+				settings.Prefill, _ = h2o.ParseSpec(c.prefill)
+			}
+			settings.Prompt, settings.Positions = c.prompt, c.positions
+			follow(t, m, fmt.Sprintf("%s after %s, %s, %s", c.policy, c.prefill, c.prompt, c.positions), settings, exchange{ids[:90], 8}, exchange{ids[90:], 5})
+		}
+	})
+}
+
+// Layers may have budgets of their own, in a recent and a heavy part: fewer slots than the others, more, or only a window.
+func TestLayersHaveBudgetsOfTheirOwn(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		m, ids := builtinOn(t, d), passageIDs(t)[:130]
+		layers, err := h2o.ParseLayers("0:4+12,1:50%+10%,2:24+1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, policy := range []string{"h2o", "streaming", "snapkv:window=8", "tova"} {
+			settings := kv(policy, "48", 0.5, 32)
+			settings.Layers = layers
+			h := follow(t, m, policy, settings, exchange{ids[:90], 8}, exchange{ids[90:], 5})
+			last := h.steps[len(h.steps)-1]
+			for layer, want := range []int{16, len(h.ids)/2 + len(h.ids)/10, 25} {
+				if kept := len(last.head(layer, 0).Positions); kept < want-1 || kept > want+1 { // shares are rounded
+					t.Errorf("%s: layer %d keeps %d tokens, want %d", policy, layer, kept, want)
+				}
+			}
+		}
+	})
+}
+
+// follow checks a run of several turns against the rules.
+func follow(t *testing.T, m *model.Model, name string, settings h2o.Settings, turns ...exchange) (h *history) {
+	t.Run(fmt.Sprintf("%s, chunk %d", name, settings.Chunk), func(t *testing.T) {
+		h = watchTurns(t, m, settings, false, turns...)
+		t.Parallel() // the checks need no device
+		if err := checkVictims(h); err != nil {
+			t.Error(err)
+		}
+		if _, _, err := checkScores(newTwin(t, m.Config), h); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
 }

@@ -3,6 +3,7 @@ package tests
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"vkdecode/model"
@@ -21,7 +22,8 @@ type twin struct {
 	layers      []twinLayer
 	ids         []int32
 
-	turn func(pos int) int // the position that a query is rotated by: its own, unless a control lies about it
+	turn     func(pos int) int // the position that a query is rotated by: its own, unless a control lies about it
+	renumber bool              // positions are renumbered inside the cache
 }
 
 type twinLayer struct {
@@ -30,6 +32,7 @@ type twinLayer struct {
 	gate, up, down    matrix
 	heads             []twinHead
 	given             []ref.ScoreQuery // by the rows of the last process, all query heads, by position
+	queries           [][]float64      // by position, as they were rotated: (query heads, dimensions)
 }
 
 // twinHead is a KV head; everything by position.
@@ -85,7 +88,7 @@ func (w *twin) reset() {
 	w.ids = nil
 	for i := range w.layers {
 		clear(w.layers[i].heads)
-		w.layers[i].given = nil
+		w.layers[i].given, w.layers[i].queries = nil, nil
 	}
 }
 
@@ -121,16 +124,23 @@ func (l *twinLayer) forward(w *twin, query int, x [][]float64, first int) {
 	l.given = nil
 	for r := range x {
 		row := ref.ScoreQuery{Pos: first + r}
-		for n := range query {
-			w.rotate(q[r][n*dim:(n+1)*dim], w.turn(first+r))
-		}
 		for n := range l.heads {
-			w.rotate(k[r][n*dim:(n+1)*dim], first+r)
+			if !w.renumber {
+				w.rotate(k[r][n*dim:(n+1)*dim], first+r)
+			}
 			l.heads[n].add(k[r][n*dim:(n+1)*dim], v[r][n*dim:(n+1)*dim])
 		}
 		for n := range query {
+			place := w.turn(first + r)
+			if w.renumber {
+				place = l.heads[n/group].live() - 1
+			}
+			w.rotate(q[r][n*dim:(n+1)*dim], place)
+		}
+		l.queries = append(l.queries, slices.Clone(q[r]))
+		for n := range query {
 			at := q[r][n*dim : (n+1)*dim]
-			out, probabilities := l.heads[n/group].attend(at)
+			out, probabilities := l.heads[n/group].attend(w, at, first+r)
 			copy(at, out)
 			row.Probabilities = append(row.Probabilities, append(probabilities, make([]float64, len(x)-1-r)...))
 		}
@@ -152,12 +162,28 @@ func (h *twinHead) add(key, value []float64) {
 	h.scores, h.gone = append(h.scores, 0), append(h.gone, false)
 }
 
-// attend gives a query's mean of the values and its probabilities. The query is the last token's.
-func (h *twinHead) attend(q []float64) (out, probabilities []float64) {
-	e, peak, sum := make([]float64, len(h.keys)), math.Inf(-1), 0.0
+// live counts the tokens that are not gone.
+func (h *twinHead) live() (n int) {
+	for _, gone := range h.gone {
+		if !gone {
+			n++
+		}
+	}
+	return n
+}
+
+// attend gives the mean of the values for a query that sees the tokens up to a position, and its probabilities.
+func (h *twinHead) attend(w *twin, q []float64, last int) (out, probabilities []float64) {
+	e, peak, sum, rank := make([]float64, len(h.keys)), math.Inf(-1), 0.0, 0
 	for pos, key := range h.keys {
 		if e[pos] = math.Inf(-1); !h.gone[pos] {
-			e[pos] = dot(q, key) / math.Sqrt(float64(len(q)))
+			if w.renumber {
+				key = slices.Clone(key)
+				w.rotate(key, rank)
+			}
+			if rank++; pos <= last {
+				e[pos] = dot(q, key) / math.Sqrt(float64(len(q)))
+			}
 		}
 		peak = max(peak, e[pos])
 	}
@@ -173,6 +199,23 @@ func (h *twinHead) attend(q []float64) (out, probabilities []float64) {
 		}
 	}
 	return out, e
+}
+
+// observed is what each query head of a KV head's group gave the tokens with its last so many queries, as the tokens are
+// now: (group, tokens), zero for those that are gone.
+func (l *twinLayer) observed(w *twin, query, kv, window int) (sums [][]float64) {
+	group, h := query/len(l.heads), &l.heads[kv]
+	for n := kv * group; n < (kv+1)*group; n++ {
+		sum := make([]float64, len(h.keys))
+		for pos := max(0, len(h.keys)-window); pos < len(h.keys); pos++ {
+			_, p := h.attend(w, l.queries[pos][n*w.HeadDim:(n+1)*w.HeadDim], pos)
+			for i, v := range p {
+				sum[i] += v
+			}
+		}
+		sums = append(sums, sum)
+	}
+	return sums
 }
 
 // rotate turns the neighbouring pairs of a head.

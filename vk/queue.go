@@ -23,7 +23,7 @@ type queue struct {
 	batch  []C.VkCommandBuffer // scratch of Submit
 }
 
-// Pending is submitted work. One goroutine waits for it.
+// Pending is submitted work, or at first none. One goroutine waits for it.
 type Pending struct {
 	device *Device
 	name   string // of the first recording
@@ -32,7 +32,19 @@ type Pending struct {
 
 // Submit starts the recordings in order, as one submission. Each Pending must be waited for: only that frees its fence.
 func (d *Device) Submit(cmds ...*Commands) (*Pending, error) {
-	p := &Pending{device: d, name: "nothing"}
+	p := &Pending{}
+	if err := d.Start(p, cmds...); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Start is Submit with a Pending that is done, so that work that repeats allocates nothing.
+func (d *Device) Start(p *Pending, cmds ...*Commands) error {
+	if p.fence != 0 {
+		return fmt.Errorf("vk: submit: %q of this Pending was not waited for", p.name)
+	}
+	p.device, p.name = d, "nothing"
 	if len(cmds) > 0 {
 		p.name = cmds[0].Name
 	}
@@ -42,23 +54,24 @@ func (d *Device) Submit(cmds ...*Commands) (*Pending, error) {
 	q.batch = q.batch[:0]
 	for _, c := range cmds {
 		if c.device != d || c.shim.buffer == nil {
-			return nil, fmt.Errorf("vk: submit %q: the recording was freed or belongs to another device", c.Name)
+			return fmt.Errorf("vk: submit %q: the recording was freed or belongs to another device", c.Name)
 		}
 		q.batch = append(q.batch, c.shim.buffer)
 	}
-	var err error
-	if p.fence, err = q.fence(d); err != nil {
-		return nil, err
+	fence, err := q.fence(d)
+	if err != nil {
+		return err
 	}
 	var first *C.VkCommandBuffer
 	if len(q.batch) > 0 {
 		first = &q.batch[0]
 	}
-	if s := C.shim_submit(d.shim, first, C.uint32_t(len(q.batch)), C.uint64_t(p.fence)); s.result != 0 {
-		q.free = append(q.free, p.fence)
-		return nil, failure(s, p.name)
+	if s := C.shim_submit(d.shim, first, C.uint32_t(len(q.batch)), C.uint64_t(fence)); s.result != 0 {
+		q.free = append(q.free, fence)
+		return failure(s, p.name)
 	}
-	return p, nil
+	p.fence = fence
+	return nil
 }
 
 // fence takes a fence from the pool or makes one.

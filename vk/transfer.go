@@ -66,6 +66,20 @@ func (d *Device) Read(dst []byte, src Range) error {
 	return errors.Join(err, copies.finish())
 }
 
+// Peek copies a range of memory that the host sees, without waiting for anything: what is there by work that ended with a
+// Barrier and was waited for.
+func (d *Device) Peek(dst []byte, src Range) error {
+	if err := checkTransfer(d, src, len(dst)); err != nil {
+		return fmt.Errorf("vk: peek: %w", err)
+	}
+	data := src.Buffer.Bytes()
+	if data == nil {
+		return fmt.Errorf("vk: peek: buffer %q is not mapped, want one made for Readback", src.Buffer.Name)
+	}
+	copy(dst, data[src.Offset:])
+	return nil
+}
+
 // Zero clears a range whose offset and size are multiples of 4. Nothing that runs may touch the range.
 func (d *Device) Zero(r Range) error {
 	op := Op{Kind: Fill, Dst: r}

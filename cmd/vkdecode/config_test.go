@@ -18,6 +18,9 @@ validation = true
 
 [kv]
 policy = "streaming"
+prefill_policy = "h2o"
+prefill = "bounded"
+layer_budgets = "0-1:8+8"
 budget = 1024
 recent_ratio = 0.25
 sinks = 8
@@ -65,7 +68,7 @@ func TestFlagsBeatVariablesBeatTheFileBeatDefaults(t *testing.T) {
 		"kv.budget": `"40%" from --budget`,
 		"kv.chunk":  `16 from VKDECODE_KV_CHUNK`,
 		"kv.sinks":  `"2" from vkdecode.toml:4`,
-		"kv.type":   `"f16" from default`,
+		"kv.type":   `"auto" from default`,
 	} {
 		if got[key] != want {
 			t.Errorf("%s is %s, want %s", key, got[key], want)

@@ -10,10 +10,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"vkdecode/eval"
+	"vkdecode/eval/report"
 	"vkdecode/h2o"
 	"vkdecode/model/builtin"
 )
@@ -26,11 +29,13 @@ func newEval() *cobra.Command {
 
 Where a command takes several policies and budgets, it evaluates every policy with
 every budget; a policy that evicts nothing is evaluated once.`,
-		Example: `  vkdecode eval ppl model.gguf --text book.txt --kv full,h2o,streaming --budget 10%,20%`,
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() }, // without it a wrong name is no error
+		Example: `  vkdecode eval ppl model.gguf --text book.txt --kv full,h2o,streaming --budget 10%,20%
+  vkdecode eval needle model.gguf --text book.txt --contexts 1024,4096
+  vkdecode eval qa model.gguf --data sciq/test.json --context book.txt --context-tokens 2000`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }, // without it a wrong name is no error
 	}
-	cmd.AddCommand(newEvalPerplexity())
+	cmd.AddCommand(newEvalPerplexity(), newEvalNeedle(), newEvalQA())
 	return cmd
 }
 
@@ -38,16 +43,18 @@ every budget; a policy that evicts nothing is evaluated once.`,
 type evalFlags struct {
 	json, markdown bool
 	csv, resume    string
+	page           string // folder of --report
 }
 
 // bind gives cmd these flags and the settings of the cache. The context is the evaluation's own business.
 func (f *evalFlags) bind(cmd *cobra.Command) {
-	bindSettings(cmd, "device", "kv.policy", "kv.budget", "kv.recent_ratio", "kv.sinks", "kv.type", "kv.positions", "kv.chunk")
+	bindSettings(cmd, "device", "kv.policy", "kv.prefill_policy", "kv.prefill", "kv.budget", "kv.layer_budgets", "kv.recent_ratio", "kv.sinks", "kv.type", "kv.positions", "kv.chunk")
 	flags := cmd.Flags()
 	flags.BoolVar(&f.json, "json", false, "print one JSON object per result, each on a line, as they come")
 	flags.BoolVar(&f.markdown, "markdown", false, "print the tables as Markdown")
 	flags.StringVar(&f.csv, "csv", "", "write the results to `FILE` as comma-separated values")
 	flags.StringVar(&f.resume, "resume", "", "keep the results in `FILE`, one JSON object per line; what is finished there is not run again")
+	flags.StringVar(&f.page, "report", "", "write a page of tables and plots to "+report.File+" in the folder `DIR`")
 	cmd.MarkFlagsMutuallyExclusive("json", "markdown")
 }
 
@@ -168,6 +175,15 @@ func writeCSV[T eval.Perplexity | eval.Recall | eval.Accuracy](e *evaluation, re
 		return fmt.Errorf("eval: CSV: %w", err)
 	}
 	return nil
+}
+
+// writePage writes the page of --report, of what there is.
+func (e *evaluation) writePage(r report.Results) error {
+	if e.page == "" {
+		return nil
+	}
+	r.Command, r.Version, r.When = strings.Join(append([]string{"vkdecode"}, os.Args[1:]...), " "), version(), time.Now()
+	return report.Write(e.page, r)
 }
 
 // close frees everything. A file of --csv that is not complete does not appear.

@@ -48,7 +48,7 @@ command goes on from there.`,
 	}
 	f.bind(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.texts, "text", nil, "read the text from `FILE`; more may follow MODEL or have a flag each")
+	flags.StringArrayVar(&f.texts, "text", nil, "read the text from `FILE`, or those of a folder; more may follow MODEL or have a flag each")
 	flags.IntSliceVar(&f.offsets, "offset", []int{0}, "bytes of the text before a segment; several separated by commas")
 	flags.IntVar(&f.tokens, "tokens", pplTokens, "`TOKENS` of each segment; without the flag a shorter text will do")
 	flags.BoolVar(&f.bos, "bos", false, "begin with the model's BOS token, which counts as one of the tokens")
@@ -86,12 +86,14 @@ func (f *pplFlags) run(cmd *cobra.Command, path string, paths []string) (err err
 	var texts []*eval.Text
 	hashes := map[string][]string{}
 	for _, p := range paths {
-		t, err := eval.ReadText(p)
+		found, err := eval.ReadTexts(p)
 		if err != nil {
 			return err
 		}
-		texts = append(texts, t)
-		hashes[t.Name] = append(hashes[t.Name], t.Hash)
+		texts = append(texts, found...)
+		for _, t := range found {
+			hashes[t.Name] = append(hashes[t.Name], t.Hash)
+		}
 	}
 	e, err := f.open(cmd, c, path, hashes)
 	if err != nil {
@@ -199,47 +201,24 @@ func (p *perplexities) judge(ctx context.Context, settings []h2o.Settings) error
 }
 
 // judgeOne reads all segments under one setting.
-func (p *perplexities) judgeOne(ctx context.Context, kv h2o.Settings) (err error) {
+func (p *perplexities) judgeOne(ctx context.Context, kv h2o.Settings) error {
 	var results []eval.Perplexity
-	var stream *eval.Stream
-	opened := 0 // tokens that stream is for
-	defer func() {
-		if stream != nil {
-			stream.Close()
-		}
-	}()
 	for i, seg := range p.segments {
-		if ctx.Err() != nil {
-			break
-		}
 		plan, err := eval.StreamPlan(p.model, kv, len(seg.Tokens))
 		if err != nil {
 			return err
 		}
 		r, found := p.finished(eval.SettingOf(plan), seg)
 		if !found {
-			if stream != nil && opened != len(seg.Tokens) {
-				stream.Close()
-				stream = nil
+			if ctx.Err() != nil {
+				break
 			}
-			if stream == nil {
-				if stream, err = eval.OpenStream(p.model, kv, len(seg.Tokens), p.kl); err != nil {
-					return room(err, plan, p.device)
-				}
-				opened = len(seg.Tokens)
-			}
-			before := p.done
-			r, err = stream.Read(ctx, seg, func(done int) {
-				p.done = before + done
-				p.bar.set(int64(p.done))
-			})
-			if err != nil && ctx.Err() == nil {
-				return err
+			if r, err = p.read(ctx, kv, seg); err != nil && ctx.Err() == nil {
+				return room(err, plan, p.device)
 			}
 			if r.Tokens == 0 { // interrupted before there was anything to tell
 				break
 			}
-			r.Model, r.ModelHash, r.Device = p.name, p.hash, p.device.Info.Name
 		}
 		if err := p.emit(r, !found && r.Complete); err != nil {
 			return err
@@ -254,4 +233,20 @@ func (p *perplexities) judgeOne(ctx context.Context, kv h2o.Settings) (err error
 	last := len(p.groups) - 1
 	p.groups[last] = append(p.groups[last], all)
 	return p.emit(all, false)
+}
+
+// read streams a segment through a cache of its own.
+func (p *perplexities) read(ctx context.Context, kv h2o.Settings, seg *eval.Segment) (eval.Perplexity, error) {
+	s, err := eval.OpenStream(p.model, kv, len(seg.Tokens), p.kl)
+	if err != nil {
+		return eval.Perplexity{}, err
+	}
+	defer s.Close()
+	before := p.done
+	r, err := s.Read(ctx, seg, func(done int) {
+		p.done = before + done
+		p.bar.set(int64(p.done))
+	})
+	r.Model, r.ModelHash, r.Device = p.name, p.hash, p.device.Info.Name
+	return r, err
 }

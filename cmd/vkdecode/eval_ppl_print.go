@@ -1,20 +1,22 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"vkdecode/eval"
+	"vkdecode/eval/report"
 )
 
-// report prints the tables, unless JSON was printed as it came, and completes the file of --csv.
+// report prints the tables, unless JSON was printed as it came, and completes the files of --csv and --report.
 func (p *perplexities) report() error {
 	var all []eval.Perplexity
 	for _, group := range p.groups {
 		all = append(all, group...)
 	}
-	err := writeCSV(p.evaluation, all)
+	err := errors.Join(writeCSV(p.evaluation, all), p.writePage(report.Results{Perplexity: all}))
 	if len(all) == 0 || p.json {
 		return err
 	}

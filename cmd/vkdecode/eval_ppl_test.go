@@ -324,7 +324,7 @@ func TestWrongEvaluationsAreRefused(t *testing.T) {
 		"ppl builtin: --text book.txt --kv ful":                      {exitUsage, `did you mean "full"?`},
 		"ppl builtin: --text book.txt --budget 10%,":                 {exitUsage, "empty"},
 		"ppl builtin: --text book.txt --kv streaming --budget 20%,2": {exitUsage, "less than the 4 sinks"},
-		"ppl builtin: --text book.txt --budget 1kB":                  {exitUsage, "holds 1 slots per KV head"},
+		"ppl builtin: --text book.txt --budget 1kB":                  {exitUsage, "that a prompt adds take"},
 		"ppl builtin: --text book.txt --chunk 1000":                  {exitUsage, "chunk of 1000 rows"},
 		"ppl builtin: --text book.txt --json --markdown":             {exitUsage, "json markdown"},
 		"ppl builtin: --text missing.txt":                            {exitFailure, "no such file"},

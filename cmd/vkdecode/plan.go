@@ -38,12 +38,14 @@ type kvPlan struct {
 
 type policyKV struct {
 	Policy        h2o.Spec `json:"policy"`
+	KVType        string   `json:"kv_type"`
 	BudgetSlots   int      `json:"budget_slots"`   // per KV head, kept after every eviction
 	CapacitySlots int      `json:"capacity_slots"` // per KV head, allocated
 	PromptSlots   int      `json:"prompt_slots"`   // per KV head of one layer, in the pool where prompts are processed
 	BytesBudget   int64    `json:"bytes_budget"`
 	BytesPrompt   int64    `json:"bytes_prompt"`
-	BytesCapacity int64    `json:"bytes_capacity"` // all of it, prompts included
+	BytesCapacity int64    `json:"bytes_capacity"`    // all of it, prompts included
+	Refused       string   `json:"refused,omitempty"` // why the budget cannot be kept to
 }
 
 func newPlan() *cobra.Command {
@@ -101,7 +103,7 @@ model was trained on.`,
 				return err
 			}
 		}
-		plan, err := planKV(s, *batch, c, listed)
+		plan, err := planKV(s, *batch, c, listed, cmd.Flags().Changed("kv"))
 		if err != nil {
 			return usageError{err}
 		}
@@ -133,12 +135,12 @@ func (s shape) check() error {
 	return nil
 }
 
-// planKV works out what each of the listed policies takes.
-func planKV(s shape, batch int, c *configuration, listed []h2o.Spec) (*kvPlan, error) {
+// planKV works out what each of the listed policies takes. One that cannot be is an error if it was asked for.
+func planKV(s shape, batch int, c *configuration, listed []h2o.Spec, asked bool) (*kvPlan, error) {
 	if batch < 1 {
 		return nil, fmt.Errorf("plan: --batch %d, want at least 1", batch)
 	}
-	types, err := h2o.ParseTypes(c.KV.Type)
+	types, err := h2o.ParseTypes(strings.Replace(c.KV.Type, "auto", "f16", 1)) // of the full cache that all are compared with
 	if err != nil {
 		return nil, err
 	}
@@ -156,17 +158,29 @@ func planKV(s shape, batch int, c *configuration, listed []h2o.Spec) (*kvPlan, e
 	}
 	heads := h2o.Heads{Query: s.KVHeads * batch, KV: s.KVHeads * batch}
 	g := h2o.Geometry{HeadDim: s.HeadDim, Layers: slices.Repeat([]h2o.Heads{heads}, s.Layers)}
-	p := &kvPlan{shape: s, Batch: batch, KVType: c.KV.Type, Budget: c.KV.Budget, Chunk: c.KV.Chunk, BytesPerSlot: perSlot}
+	p := &kvPlan{shape: s, Batch: batch, KVType: types.String(), Budget: c.KV.Budget, Chunk: c.KV.Chunk, BytesPerSlot: perSlot, BytesFull: g.Bytes(types, s.Context)}
+	var first error
+	kept := false // a policy keeps to the budget
 	for _, spec := range listed {
 		plan, err := h2o.NewPlan(c.cache(spec, c.KV.Budget), g, s.Context, s.Context, s.Context)
-		if err != nil {
+		if err != nil && asked {
 			return nil, err
 		}
-		p.BytesFull = plan.Full
+		if err != nil { // one of all policies, which cannot keep to the budget
+			p.Policies = append(p.Policies, policyKV{Policy: spec, Refused: err.Error()})
+			if first == nil {
+				first = err
+			}
+			continue
+		}
+		kept = kept || plan.Policy.Evicts
 		p.Policies = append(p.Policies, policyKV{
-			Policy: spec, BudgetSlots: plan.Budget, CapacitySlots: plan.Capacity, PromptSlots: plan.Work,
+			Policy: spec, KVType: plan.Types.String(), BudgetSlots: plan.Budget, CapacitySlots: plan.Capacity, PromptSlots: plan.Work,
 			BytesBudget: plan.Kept, BytesPrompt: plan.WorkBytes, BytesCapacity: plan.Bytes,
 		})
+	}
+	if first != nil && !kept {
+		return nil, first
 	}
 	return p, nil
 }
@@ -185,15 +199,27 @@ func product(factors ...int64) (int64, bool) {
 }
 
 func (p *kvPlan) print(w io.Writer) error {
-	fmt.Fprintf(w, "%d layers of %d KV heads of %d, %s, context %d, batch %d: full KV %s (%s, %d bytes)\n",
-		p.Layers, p.KVHeads, p.HeadDim, p.KVType, p.Context, p.Batch, decimalSize(p.BytesFull), binarySize(p.BytesFull), p.BytesFull)
+	fmt.Fprintf(w, "%d layers of %d KV heads of %d, context %d, batch %d: full KV in %s %s (%s, %d bytes)\n",
+		p.Layers, p.KVHeads, p.HeadDim, p.Context, p.Batch, p.KVType, decimalSize(p.BytesFull), binarySize(p.BytesFull), p.BytesFull)
 	fmt.Fprintf(w, "budget %s, chunk %d\n\n", p.Budget, p.Chunk)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "policy\tkept slots\tbytes\t\tallocated slots\tfor prompts\tbytes\t\tof full\t")
+	fmt.Fprintln(t, "policy\tK and V\tkept slots\tbytes\t\tallocated slots\tfor prompts\tbytes\t\tof full\t")
+	var refused []policyKV
 	for _, k := range p.Policies {
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%d\t%d\t%s\t%s\t%.1f%%\t\n",
-			k.Policy, k.BudgetSlots, decimalSize(k.BytesBudget), binarySize(k.BytesBudget),
+		if k.Refused != "" {
+			refused = append(refused, k)
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%d\t%d\t%s\t%s\t%.1f%%\t\n",
+			k.Policy, k.KVType, k.BudgetSlots, decimalSize(k.BytesBudget), binarySize(k.BytesBudget),
 			k.CapacitySlots, k.PromptSlots, decimalSize(k.BytesCapacity), binarySize(k.BytesCapacity), 100*float64(k.BytesCapacity)/float64(p.BytesFull))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil || refused == nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	for _, k := range refused {
+		fmt.Fprintf(w, "%s: %s\n", k.Policy, k.Refused)
+	}
+	return nil
 }

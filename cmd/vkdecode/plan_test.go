@@ -23,10 +23,14 @@ type planReport struct {
 	BytesFull    int64  `json:"bytes_full"`
 	Policies     []struct {
 		Policy        string `json:"policy"`
+		KVType        string `json:"kv_type"`
 		BudgetSlots   int    `json:"budget_slots"`
 		CapacitySlots int    `json:"capacity_slots"`
+		PromptSlots   int    `json:"prompt_slots"`
 		BytesBudget   int64  `json:"bytes_budget"`
+		BytesPrompt   int64  `json:"bytes_prompt"`
 		BytesCapacity int64  `json:"bytes_capacity"`
+		Refused       string `json:"refused"`
 	} `json:"policies"`
 }
 
@@ -49,8 +53,17 @@ func TestPlanReproducesTheGuide(t *testing.T) {
 	for _, k := range p.Policies {
 		names = append(names, k.Policy)
 		slots, bytes := [2]int{12_800, 13_056}, [2]int64{67_108_864_000, 68_451_041_280}
-		if k.Policy == "full" {
+		switch k.Policy {
+		case "full":
 			slots, bytes = [2]int{64_000, 64_000}, [2]int64{p.BytesFull, p.BytesFull}
+		case "snapkv", "pyramidkv", "adakv": // decode adds one token; a prompt of 64,000 is held for one of 80 layers
+			const prompt = 335_544_320_000 / 80
+			slots[1], bytes[1] = 12_801, bytes[0]+bytes[0]/12_800+prompt
+			if k.PromptSlots != 64_000 || k.BytesPrompt != prompt {
+				t.Errorf("%+v, want %d bytes for prompts", k, int64(prompt))
+			}
+		case "h2o-tuned": // q8_0 takes 34 bytes for 32 numbers, f16 64
+			bytes[0], bytes[1] = bytes[0]/64*34, bytes[1]/64*34
 		}
 		if k.BudgetSlots != slots[0] || k.CapacitySlots != slots[1] || k.BytesBudget != bytes[0] || k.BytesCapacity != bytes[1] {
 			t.Errorf("%+v, want %v slots, %v bytes", k, slots, bytes)
@@ -104,8 +117,14 @@ func TestPlanReadsTheShapeOfAModel(t *testing.T) {
 	if p.Layers != 2 || p.KVHeads != 1 || p.HeadDim != 8 || p.Context != 512 {
 		t.Errorf("%+v in %s", p, folder)
 	}
-	if p = plan(t, "plan m.gguf --ctx 64"); p.Context != 64 {
+	p = plan(t, "plan m.gguf --ctx 64")
+	if p.Context != 64 {
 		t.Errorf("--ctx 64 planned for %d", p.Context)
+	}
+	for _, k := range p.Policies { // a fifth of 64 is less than an observation window of 32: no reason to be silent about the others
+		if observes := strings.Contains("snapkv pyramidkv adakv", k.Policy); observes != strings.Contains(k.Refused, "observation window") {
+			t.Errorf("%+v", k)
+		}
 	}
 	vkdecode(t, "plan", "m.gguf", "--layers", "3").want(t, exitUsage, "MODEL and --layers both give the shape")
 	vkdecode(t, "plan", "none.gguf").want(t, exitFailure, "none.gguf")
@@ -118,8 +137,8 @@ func TestPlanSaysWhatIsMissingOrTooLarge(t *testing.T) {
 		"plan --layers 1 --kv-heads 1 --head-dim 1": "plan: --ctx missing",
 		guide + " --layers -1":                      "--layers -1, want at least 1",
 		guide + " --batch 0":                        "--batch 0, want at least 1",
-		guide + " --budget 1MiB":                    "one slot of every layer and KV head takes 5242880 bytes",
-		guide + " --budget 1GB":                     "try --chunk",
+		guide + " --budget 1MiB":                    "one slot of every layer and KV head and the 256 that a prompt adds take 1347420160 bytes",
+		guide + " --kv h2o --budget 1GB":            "lower --chunk",
 		guide + " --head-dim 999999999999":          "more bytes than 64 bits count",
 	} {
 		vkdecode(t, strings.Fields(line)...).want(t, exitUsage, part)

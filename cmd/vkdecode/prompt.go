@@ -32,7 +32,8 @@ func (f *promptFlags) bind(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("prompt", "file", "prompt-tokens")
 	cmd.MarkFlagsMutuallyExclusive("system", "prompt-tokens")
 	cmd.MarkFlagsMutuallyExclusive("system", "raw")
-	cmd.MarkFlagsOneRequired("prompt", "file", "prompt-tokens")
+	cmd.MarkFlagsMutuallyExclusive("system", "load-session")
+	cmd.MarkFlagsOneRequired("prompt", "file", "prompt-tokens", "load-session")
 }
 
 // prompt is what was given, before a model gives it a meaning.
@@ -42,11 +43,13 @@ type prompt struct {
 	ids   bool
 }
 
-// read fetches the prompt. The bytes of a file stay as they are.
+// read fetches the prompt. The bytes of a file stay as they are. Without one, where a session is loaded, it is nil.
 func (f *promptFlags) read(cmd *cobra.Command) (p *prompt, err error) {
 	p = &prompt{promptFlags: *f, given: f.text}
 	var bytes []byte
 	switch flags := cmd.Flags(); {
+	case !flags.Changed("prompt") && !flags.Changed("file") && !flags.Changed("prompt-tokens"):
+		return nil, nil
 	case flags.Changed("file") && f.file == "-":
 		bytes, err = readAll(cmd.Context(), cmd.InOrStdin())
 		p.given = string(bytes)
@@ -87,9 +90,11 @@ func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 }
 
 // encode turns the prompt into tokens of a model.
-func (p *prompt) encode(m *model.Model) ([]int32, error) {
+func (p *prompt) encode(m *model.Model) (e *encoded, err error) {
 	if p.ids {
-		return parseTokens(p.given, m.Vocab)
+		e = &encoded{}
+		e.tokens, err = parseTokens(p.given, m.Vocab)
+		return e, err
 	}
 	if m.Tokenizer == nil {
 		return nil, fmt.Errorf("%w; give the prompt as --prompt-tokens", m.TokenizerErr)
@@ -100,7 +105,6 @@ func (p *prompt) encode(m *model.Model) ([]int32, error) {
 		if p.system != "" {
 			messages = append(messages, Message{"system", p.system})
 		}
-		var err error
 		if text, err = render(m.Template, append(messages, Message{"user", text}), m.BOS, m.EOS, true); err != nil {
 			return nil, err
 		}
@@ -111,7 +115,36 @@ func (p *prompt) encode(m *model.Model) ([]int32, error) {
 	if len(tokens) == 0 {
 		return nil, usagef("prompt: the model has no token for any of it")
 	}
-	return tokens, nil
+	return &encoded{tokens, text}, nil
+}
+
+// next turns the prompt into tokens that go on after what a session holds. The token that the session left pending comes
+// first. A chat template gives what stands between a reply and the next question, and around that.
+func (p *prompt) next(m *model.Model, pending int32) (tokens []int32, err error) {
+	switch {
+	case p == nil: // the text goes on by itself
+		return []int32{}, nil
+	case p.ids:
+		tokens, err = parseTokens(p.given, m.Vocab)
+	case m.Tokenizer == nil:
+		return nil, fmt.Errorf("%w; give the prompt as --prompt-tokens", m.TokenizerErr)
+	default:
+		text := p.given
+		if !p.raw && m.Template != "" {
+			text, err = renderNext(m.Template, text, m.BOS, m.EOS)
+		}
+		tokens = m.Tokenizer.Encode(text, tokenizer.EncodeOptions{ParseSpecial: true})
+		if err == nil && len(tokens) == 0 {
+			err = usagef("prompt: the model has no token for any of it")
+		}
+	}
+	if err != nil || pending == model.NoToken {
+		return tokens, err
+	}
+	if m.Tokenizer != nil && m.Tokenizer.IsEnd(pending) && tokens[0] == pending && !p.ids {
+		return tokens, nil // the template ends the reply too
+	}
+	return append([]int32{pending}, tokens...), nil
 }
 
 // parseTokens reads ids separated by commas or white space.

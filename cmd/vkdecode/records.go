@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vkdecode/model"
+	"vkdecode/replay"
 )
 
 // recordFlags name the files that a run writes.
@@ -17,7 +19,7 @@ type recordFlags struct{ evictLog, kvState, logits string }
 
 func (f *recordFlags) bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.evictLog, "evict-log", "", "write every eviction to `FILE`, one JSON object per line")
+	flags.StringVar(&f.evictLog, "evict-log", "", "write every eviction to `FILE`, one JSON object per line, for people and for \"vkdecode replay\"")
 	flags.StringVar(&f.kvState, "kv-state", "", "write the positions and scores of the live slots to `FILE` as JSON")
 	flags.StringVar(&f.logits, "logits", "", "write the logits of every processed token to `FILE.npy`")
 }
@@ -27,13 +29,17 @@ func (f *recordFlags) bind(cmd *cobra.Command) {
 type records struct {
 	session *model.Session
 	log     *os.File
-	lines   *bufio.Writer // of log
+	lines   *bufio.Writer  // of log
+	evicted *replay.Writer // into lines
 	logits  *npyWriter
 	state   *partialFile
+	saved   *partialFile // the session
+	cut     bool         // the prompt was interrupted: there is no session to go on from
 }
 
-// create opens the files before the work begins: a wrong name is told at once.
-func (f *recordFlags) create(s *model.Session, vocab int) (_ *records, err error) {
+// create opens the files before the work begins: a wrong name is told at once. save is where the session goes, if that is
+// wanted, and h describes the run.
+func (f *recordFlags) create(s *model.Session, vocab int, save string, h replay.Header) (_ *records, err error) {
 	r := &records{session: s}
 	defer func() {
 		if err != nil {
@@ -45,6 +51,11 @@ func (f *recordFlags) create(s *model.Session, vocab int) (_ *records, err error
 			return nil, fmt.Errorf("kv state: %w", err)
 		}
 	}
+	if save != "" {
+		if r.saved, err = createPartial(save); err != nil {
+			return nil, fmt.Errorf("session: %w", err)
+		}
+	}
 	if f.logits != "" {
 		if r.logits, err = createNPY(f.logits, vocab); err != nil {
 			return nil, err
@@ -54,10 +65,16 @@ func (f *recordFlags) create(s *model.Session, vocab int) (_ *records, err error
 		if r.log, err = os.Create(f.evictLog); err != nil {
 			return nil, fmt.Errorf("eviction log: %w", err)
 		}
-		r.lines = bufio.NewWriter(r.log)
+		r.lines = bufio.NewWriterSize(r.log, logBuffer)
+		if r.evicted, err = replay.NewWriter(r.lines, h); err != nil {
+			return nil, fmt.Errorf("eviction log: %w", err)
+		}
 	}
 	return r, nil
 }
+
+// logBuffer is how much of an eviction log waits to be written, in bytes: some steps of a large model.
+const logBuffer = 8 << 10
 
 // observer is what the session must report for the files; empty if there are none.
 func (r *records) observer() model.Observer {
@@ -76,29 +93,31 @@ func (r *records) step(s model.Step) error {
 	if r.log == nil {
 		return nil
 	}
-	e := json.NewEncoder(r.lines)
-	for _, v := range s.Evicted {
-		v.Token = r.session.Tokens[v.Position]
-		if err := e.Encode(v); err != nil {
-			return fmt.Errorf("eviction log: %w", err)
-		}
+	if err := r.evicted.Write(s.Evicted, r.session.Tokens); err != nil {
+		return fmt.Errorf("eviction log: %w", err)
 	}
 	return nil
 }
 
 // complete finishes all files, each whatever becomes of the others.
-func (r *records) complete() error {
+func (r *records) complete(report *runReport) error {
 	var errs []error
 	if r.state != nil {
 		if err := r.writeState(); err != nil {
 			errs = append(errs, fmt.Errorf("kv state: %w", err))
 		}
 	}
+	if r.saved != nil && !r.cut {
+		if err := r.saveSession(); err != nil {
+			errs = append(errs, fmt.Errorf("session: %w", err))
+		}
+	}
 	if r.logits != nil {
 		errs = append(errs, r.logits.Close())
 	}
 	if r.log != nil {
-		if err := r.closeLog(); err != nil {
+		err := r.evicted.End(report.Tokens, len(r.session.Tokens), report.StopReason)
+		if err = cmp.Or(err, r.closeLog()); err != nil {
 			errs = append(errs, fmt.Errorf("eviction log: %w", err))
 		}
 	}
@@ -117,6 +136,13 @@ func (r *records) writeState() error {
 	return r.state.Complete()
 }
 
+func (r *records) saveSession() error {
+	if err := r.session.Save(r.saved); err != nil {
+		return err
+	}
+	return r.saved.Complete()
+}
+
 func (r *records) closeLog() error {
 	err := r.lines.Flush()
 	if closed := r.log.Close(); err == nil {
@@ -127,8 +153,10 @@ func (r *records) closeLog() error {
 
 // discard drops what is not complete. After complete it does nothing.
 func (r *records) discard() {
-	if r.state != nil {
-		r.state.Discard()
+	for _, f := range []*partialFile{r.state, r.saved} {
+		if f != nil {
+			f.Discard()
+		}
 	}
 	if r.logits != nil {
 		r.logits.Discard()

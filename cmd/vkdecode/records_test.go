@@ -11,6 +11,7 @@ import (
 	"vkdecode/h2o"
 	"vkdecode/model/builtin"
 	"vkdecode/model/gguf"
+	"vkdecode/replay"
 )
 
 // pieces is what tokens stand for.
@@ -89,16 +90,38 @@ func checkState(t *testing.T, path string, r runJSON) {
 	}
 }
 
-// readLog checks an eviction log against the report and returns it.
-func readLog(t *testing.T, path string, r runJSON) string {
+// evictionsOf is a log between its header and its end.
+func evictionsOf(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	header, rest, _ := strings.Cut(string(b), "\n")
+	evictions, end := rest[:max(0, strings.LastIndex(strings.TrimSuffix(rest, "\n"), "\n")+1)], rest
+	end = strings.TrimPrefix(end, evictions)
+	if !strings.HasPrefix(header, `{"kind":"run",`) || !strings.HasPrefix(end, `{"kind":"end",`) || !strings.HasSuffix(end, "\n") {
+		t.Fatalf("%s begins with %q and ends with %q", path, header, end)
+	}
+	return evictions
+}
+
+// readLog checks an eviction log against the report and returns it.
+func readLog(t *testing.T, path string, r runJSON) string {
+	t.Helper()
+	log, err := replay.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	if h, end := log.Header, log.End; !slices.Equal(h.Prompt, r.PromptTokens) || !slices.Equal(end.Tokens, r.Tokens) || end.Seen != r.KV.Seen || end.Evictions != r.KV.Evicted ||
+		string(end.Stop) != r.StopReason || h.Model.Path != r.Model || h.Device.Name != r.Device || h.KV.Policy.String() != r.KV.Policy {
+		t.Errorf("header %+v, end %+v, report %+v", h, end, r)
+	}
+	evictions := evictionsOf(t, path)
 	all := append(slices.Clone(r.PromptTokens), r.Tokens...)
 	lines, step := 0, 0
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(evictions) {
 		var e h2o.Eviction
 		d := json.NewDecoder(strings.NewReader(line))
 		d.DisallowUnknownFields()
@@ -110,8 +133,8 @@ func readLog(t *testing.T, path string, r runJSON) string {
 		}
 		lines, step = lines+1, e.Step
 	}
-	if lines != r.KV.Evicted || !strings.HasSuffix(string(b), "\n") {
+	if lines != r.KV.Evicted {
 		t.Errorf("%d lines, %d evictions reported", lines, r.KV.Evicted)
 	}
-	return string(b)
+	return evictions
 }

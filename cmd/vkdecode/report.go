@@ -20,17 +20,19 @@ import (
 
 // runReport is what `run --json` prints.
 type runReport struct {
-	Model        string           `json:"model"`
-	Device       string           `json:"device"`
-	Driver       string           `json:"driver"`
-	PromptTokens []int32          `json:"prompt_tokens"`
-	Tokens       []int32          `json:"tokens"`
-	Text         string           `json:"text"`
-	StopReason   model.StopReason `json:"stop_reason"`
-	Seed         int64            `json:"seed"` // noSeed when nothing was drawn
-	KV           kvReport         `json:"kv"`
-	Timing       timing           `json:"timing"`
-	LogitsHash   string           `json:"logits_hash"` // SHA-256 of the last row's logits, f32 little-endian; empty if the prompt was cut short
+	Model         string           `json:"model"`
+	Device        string           `json:"device"`
+	Driver        string           `json:"driver"`
+	SessionTokens int              `json:"session_tokens,omitempty"` // of the session that was loaded
+	PromptTokens  []int32          `json:"prompt_tokens"`
+	Tokens        []int32          `json:"tokens"`
+	Text          string           `json:"text"`
+	StopReason    model.StopReason `json:"stop_reason"`
+	Seed          int64            `json:"seed"` // noSeed when nothing was drawn
+	KV            kvReport         `json:"kv"`
+	Stats         *runStats        `json:"stats,omitempty"` // with --stats
+	Timing        timing           `json:"timing"`
+	LogitsHash    string           `json:"logits_hash"` // SHA-256 of the last row's logits, f32 little-endian; empty if the prompt was cut short
 
 	plan *h2o.Plan
 }
@@ -39,16 +41,17 @@ type runReport struct {
 const noSeed = -1
 
 type kvReport struct {
-	Policy        h2o.Spec `json:"policy"`
-	Type          string   `json:"type"`         // of K and V
-	BudgetSlots   int      `json:"budget_slots"` // per KV head, after eviction
-	CapacitySlots int      `json:"capacity_slots"`
-	BytesPlanned  int64    `json:"bytes_planned"` // K and V
-	BytesHeld     int64    `json:"bytes_held"`
-	BytesFull     int64    `json:"bytes_full"` // what full would hold for the same tokens
-	Seen          int      `json:"seen"`       // tokens processed
-	Kept          int      `json:"kept"`       // live slots of the fullest KV head
-	Evicted       int      `json:"evicted"`    // over all layers and heads
+	Policy        h2o.Spec   `json:"policy"`
+	Type          string     `json:"type"`         // of K and V
+	BudgetSlots   int        `json:"budget_slots"` // per KV head, after eviction
+	CapacitySlots int        `json:"capacity_slots"`
+	BytesPlanned  int64      `json:"bytes_planned"` // K and V
+	BytesHeld     int64      `json:"bytes_held"`
+	BytesFull     int64      `json:"bytes_full"`       // what full would hold for the same tokens
+	Seen          int        `json:"seen"`             // tokens processed
+	Kept          int        `json:"kept"`             // live slots of the fullest KV head
+	Evicted       int        `json:"evicted"`          // over all layers and heads
+	Pinned        []h2o.Span `json:"pinned,omitempty"` // positions that are never evicted
 }
 
 type timing struct {
@@ -76,18 +79,23 @@ func rate(tokens int, d time.Duration) float64 {
 	return float64(tokens) / d.Seconds()
 }
 
-// read takes from the session what the run left there.
-func (r *runReport) read(s *model.Session) error {
+// read takes from the session what the run left there. stats may be nil.
+func (r *runReport) read(s *model.Session, stats *statsCollector) error {
 	counts, err := s.Cache().Counts(0)
 	if err != nil {
 		return err
 	}
 	p := r.plan
-	r.KV = kvReport{p.Settings.Policy, p.Type, p.Budget, p.Capacity, p.Bytes, s.Held(), p.Full, len(s.Tokens), counts.Kept, counts.Evicted}
+	r.KV = kvReport{p.Settings.Policy, p.Type, p.Budget, p.Capacity, p.Bytes, s.Held(), p.Full, len(s.Tokens), counts.Kept, counts.Evicted, p.Pinned}
 	if r.KV.BytesHeld != r.KV.BytesPlanned {
 		return fmt.Errorf("run: the cache holds %d bytes, %d were planned", r.KV.BytesHeld, r.KV.BytesPlanned)
 	}
-	if len(s.Tokens) < len(r.PromptTokens) {
+	if stats != nil {
+		if r.Stats, err = stats.report(s); err != nil {
+			return err
+		}
+	}
+	if len(s.Tokens) < r.SessionTokens+len(r.PromptTokens) {
 		return nil // no logits were wanted yet
 	}
 	logits, err := s.Logits()
@@ -124,12 +132,18 @@ var stops = map[model.StopReason]string{
 
 func (r *runReport) print(w io.Writer) error {
 	t, p, k := r.Timing, r.plan, r.KV
-	prompted := min(k.Seen, len(r.PromptTokens))
-	fmt.Fprintf(w, "\nprompt   %d tokens in %s, %.1f tok/s", prompted, seconds(t.PromptMS), t.PromptTPS)
-	if prompted < len(r.PromptTokens) {
-		fmt.Fprintf(w, ", interrupted before %d more", len(r.PromptTokens)-prompted)
-	}
+	prompted := min(k.Seen-r.SessionTokens, len(r.PromptTokens))
 	fmt.Fprintln(w)
+	if r.SessionTokens > 0 {
+		fmt.Fprintf(w, "session  %d tokens\n", r.SessionTokens)
+	}
+	if len(r.PromptTokens) > 0 {
+		fmt.Fprintf(w, "prompt   %d tokens in %s, %.1f tok/s", prompted, seconds(t.PromptMS), t.PromptTPS)
+		if prompted < len(r.PromptTokens) {
+			fmt.Fprintf(w, ", interrupted before %d more", len(r.PromptTokens)-prompted)
+		}
+		fmt.Fprintln(w)
+	}
 	if len(r.Tokens) > 0 {
 		fmt.Fprintf(w, "decode   %d tokens in %s, %.1f tok/s, %s", len(r.Tokens), seconds(t.DecodeMS), t.DecodeTPS, stops[r.StopReason])
 		if r.Seed != noSeed {
@@ -142,10 +156,15 @@ func (r *runReport) print(w io.Writer) error {
 	} else {
 		fmt.Fprintf(w, "kv       %s: every token keeps its slot, %d per head for a context of %d tokens\n", k.Policy, k.CapacitySlots, p.Context)
 	}
+	for _, span := range k.Pinned {
+		fmt.Fprintf(w, "pinned   positions %d to %d\n", span.Begin, span.End-1)
+	}
 	fmt.Fprintf(w, "memory   %s of K and V, %.1f%% of the %s of a full cache\n", binarySize(k.BytesHeld), 100*float64(k.BytesHeld)/float64(k.BytesFull), binarySize(k.BytesFull))
 	fmt.Fprintf(w, "evicted  %d over all layers and heads; %d slots per head live after %d tokens\n", k.Evicted, k.Kept, k.Seen)
-	_, err := fmt.Fprintf(w, "device   %s, loaded in %s\n", r.Device, seconds(t.LoadMS))
-	return err
+	if _, err := fmt.Fprintf(w, "device   %s, loaded in %s\n", r.Device, seconds(t.LoadMS)); err != nil || r.Stats == nil {
+		return err
+	}
+	return r.Stats.print(w)
 }
 
 func seconds(milliseconds float64) string {

@@ -14,6 +14,7 @@ import (
 
 	"vkdecode/h2o"
 	"vkdecode/model"
+	"vkdecode/replay"
 	"vkdecode/runtime"
 )
 
@@ -21,8 +22,10 @@ import (
 type runFlags struct {
 	prompt          promptFlags
 	files           recordFlags
+	session         sessionFlags
 	ignoreEOS, anew bool
-	pinFirst        int
+	pins            pinFlags
+	stats           bool
 	json            *bool
 }
 
@@ -37,22 +40,31 @@ MODEL is a GGUF file, or builtin: for the small model inside the program. The
 prompt is wrapped in the model's chat template where it has one; --raw takes it as
 it is, with special tokens in the text understood.
 
+--save-session keeps the session for another run: --load-session goes on from it,
+under the same settings, as if nothing had been in between.
+
 The text goes to standard output as it comes, the figures to standard error.
 Ctrl-C finishes the current step, reports what there is, in the files as well,
 and exits with 130; a second one ends at once.`,
 		Example: `  vkdecode run model.gguf -p "Why is the sky blue?"
   vkdecode run model.gguf -f article.txt --kv h2o --budget 20% -n 200
+  vkdecode run model.gguf -f article.txt --budget 10% --stats
+  vkdecode run model.gguf --system "Answer in one word." --pin-system -f questions.txt
   vkdecode run model.gguf --raw -p "Once upon a time" --temp 0 --json
   vkdecode run model.gguf --prompt-tokens 1,2,3 -n 8 --evict-log evictions.jsonl
+  vkdecode run model.gguf -p "Who wrote War and Peace?" --ctx 4096 --save-session talk
+  vkdecode run model.gguf -p "And when?" --load-session talk --save-session talk
   vkdecode run builtin: -p "Prince Andrew"`,
 		Args: cobra.ExactArgs(1),
 	}
+	f.session.bind(cmd)
 	f.prompt.bind(cmd)
 	f.files.bind(cmd)
 	bindSettings(cmd, "device", "kv", "generate")
 	cmd.Flags().BoolVar(&f.ignoreEOS, "ignore-eos", false, "go on after the model's end tokens")
-	cmd.Flags().IntVar(&f.pinFirst, "pin-first", 0, "never evict the first `N` tokens, such as a system message")
+	f.pins.bind(cmd)
 	cmd.Flags().BoolVar(&f.anew, "record-each-step", false, "record the commands anew for every step (slow; for checking replay)")
+	cmd.Flags().BoolVar(&f.stats, "stats", false, "tell by layer what was kept and evicted, and where in the text the kept tokens stand")
 	f.json = jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runModel(cmd, args[0], f) }
 	return cmd
@@ -64,14 +76,25 @@ func runModel(cmd *cobra.Command, path string, f *runFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	from, err := f.session.open()
+	if err != nil {
+		return err
+	}
+	defer from.close()
+	if from != nil {
+		c.adopt(cmd, from)
+	}
 	if len(c.KV.Policies) != 1 {
 		return usagef("run: %d policies, want one; give --kv a single name", len(c.KV.Policies))
 	}
 	if err := c.oneBudget("run"); err != nil {
 		return err
 	}
-	if f.pinFirst < 0 {
-		return usagef("run: --pin-first %d, want 0 or more", f.pinFirst)
+	if f.pins.first < 0 {
+		return usagef("run: --pin-first %d, want 0 or more", f.pins.first)
+	}
+	if from != nil && f.pins.given() {
+		return usagef("run: --pin-first, --pin-system or --pin-text with --load-session: what is pinned was said when the session began")
 	}
 	given, err := f.prompt.read(cmd)
 	if err != nil {
@@ -86,11 +109,11 @@ func runModel(cmd *cobra.Command, path string, f *runFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
 	l.engine.Anew = f.anew
-	tokens, err := given.encode(l.model)
+	tokens, pinned, err := f.begin(given, l.model, from)
 	if err != nil {
 		return err
 	}
-	s, err := l.newSession(c, f, tokens, stderr)
+	s, err := l.newSession(c, f, from, len(tokens), pinned, stderr)
 	if err != nil {
 		return err
 	}
@@ -105,27 +128,48 @@ func runModel(cmd *cobra.Command, path string, f *runFlags) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r := &runReport{Model: path, Device: l.device.Info.Name, Driver: l.device.Info.Driver, PromptTokens: tokens, Tokens: []int32{}, Seed: noSeed, plan: s.Plan()}
+	if from != nil {
+		if err := from.restore(s); err != nil {
+			return err
+		}
+		if info := l.device.Info; from.Device != info.Name || from.Driver != info.Driver {
+			fmt.Fprintf(stderr, "note: the session was saved on %s, %s: numbers may differ in the last digits here\n", from.Device, from.Driver)
+		}
+	}
+	r := &runReport{Model: path, Device: l.device.Info.Name, Driver: l.device.Info.Driver, SessionTokens: len(s.Tokens), PromptTokens: tokens, Tokens: []int32{}, Seed: noSeed, plan: s.Plan()}
 	r.Timing.LoadMS = milliseconds(time.Since(begin))
 	return generate(cmd, c, f, l, s, r)
 }
 
-// newSession opens a session for a prompt and the new tokens of the configuration.
-func (l *loaded) newSession(c *configuration, f *runFlags, prompt []int32, stderr io.Writer) (*model.Session, error) {
-	kv := c.cache(c.KV.Policies[0], c.KV.Budget)
-	if f.pinFirst > 0 {
-		kv.Pinned = []h2o.Span{{Begin: 0, End: f.pinFirst}}
+// begin gives the tokens of the prompt and which positions are pinned: in a session that is loaded, what it was opened with.
+func (f *runFlags) begin(given *prompt, m *model.Model, from *loadedSession) ([]int32, []h2o.Span, error) {
+	if from != nil {
+		tokens, err := given.next(m, from.Pending)
+		return tokens, from.KV.Pinned, err
 	}
-	// The last new token is not processed, so it needs no slot.
-	length := len(prompt) + max(c.Generate.MaxNewTokens-1, 0)
-	plan, err := h2o.NewPlan(kv, l.model.Geometry(), c.KV.Context, length, len(prompt))
+	e, err := given.encode(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	pinned, err := f.pins.spans(given, m, e)
+	return e.tokens, pinned, err
+}
+
+// newSession opens a session for a prompt of so many tokens and the new tokens of the configuration, after those of a
+// session that is loaded, if one is.
+func (l *loaded) newSession(c *configuration, f *runFlags, from *loadedSession, prompt int, pinned []h2o.Span, stderr io.Writer) (*model.Session, error) {
+	kv := c.cache(c.KV.Policies[0], c.KV.Budget)
+	kv.Pinned = pinned
+	o := f.session.options(c, kv, from, prompt, c.Generate.MaxNewTokens)
+	o.Ends = !f.ignoreEOS
+	plan, err := h2o.NewPlan(kv, l.model.Geometry(), o.Context, o.Length, o.Prompt)
 	if err != nil {
 		return nil, usageError{err}
 	}
-	if trained := l.model.Context; length > trained {
-		fmt.Fprintf(stderr, "note: up to %d tokens, and the model was trained on %d at most\n", length, trained)
+	if trained := l.model.Context; o.Length > trained {
+		fmt.Fprintf(stderr, "note: up to %d tokens, and the model was trained on %d at most\n", o.Length, trained)
 	}
-	s, err := l.model.NewSession(model.SessionOptions{KV: kv, Length: length, Context: c.KV.Context, Prompt: len(prompt), Ends: !f.ignoreEOS})
+	s, err := l.model.NewSession(o)
 	return s, room(err, plan, l.device)
 }
 
@@ -136,26 +180,35 @@ func generate(cmd *cobra.Command, c *configuration, f *runFlags, l *loaded, s *m
 	if err != nil {
 		return err
 	}
-	records, err := f.files.create(s, l.model.Vocab)
+	records, err := f.files.create(s, l.model.Vocab, f.session.save, replay.HeaderOf(s, l.model, l.engine, r.Model, version(), r.PromptTokens))
 	if err != nil {
 		return err
 	}
 	defer records.discard()
+	watch := records.observer()
+	var stats *statsCollector
+	if f.stats {
+		stats = newStats(s)
+		watch = stats.watch(watch)
+	}
 	out := newText(cmd.OutOrStdout(), l.model.Tokenizer, *f.json)
 
 	bar := newProgress(stderr, "prompt", int64(len(r.PromptTokens)))
 	begin := time.Now()
-	err = s.Prompt(ctx, r.PromptTokens, records.observer(), func(done int) { bar.set(int64(done)) })
+	if len(r.PromptTokens) > 0 {
+		err = s.Prompt(ctx, r.PromptTokens, watch, func(done int) { bar.set(int64(done)) })
+	}
 	bar.done()
-	r.Timing.prompt(len(s.Tokens), time.Since(begin))
+	prompted := len(s.Tokens) - r.SessionTokens
+	r.Timing.prompt(prompted, time.Since(begin))
 	switch {
 	case errors.Is(err, context.Canceled):
-		r.StopReason = model.StopCancelled
+		r.StopReason, records.cut = model.StopCancelled, true
 	case err != nil:
 		return err
 	default:
 		begin = time.Now()
-		if r.StopReason, err = s.Generate(ctx, model.Generation{Tokens: c.Generate.MaxNewTokens, Sampler: sampler, Observer: records.observer(), Emit: func(token int32) error {
+		if r.StopReason, err = s.Generate(ctx, model.Generation{Tokens: c.Generate.MaxNewTokens, Sampler: sampler, Observer: watch, Continue: len(r.PromptTokens) == 0, Emit: func(token int32) error {
 			r.Tokens = append(r.Tokens, token)
 			if f.ignoreEOS || !slices.Contains(l.model.Ends(), token) {
 				out.push(token)
@@ -164,15 +217,15 @@ func generate(cmd *cobra.Command, c *configuration, f *runFlags, l *loaded, s *m
 		}}); err != nil {
 			return err
 		}
-		r.Timing.decode(len(s.Tokens)-len(r.PromptTokens), time.Since(begin))
+		r.Timing.decode(len(s.Tokens)-r.SessionTokens-prompted, time.Since(begin))
 	}
 
 	var lost error
 	r.Text, lost = out.end()
-	if err := r.read(s); err != nil {
+	if err := r.read(s, stats); err != nil {
 		return err
 	}
-	err = records.complete()
+	err = records.complete(r)
 	if lost == nil {
 		lost = r.write(cmd, *f.json)
 	}

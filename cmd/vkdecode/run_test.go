@@ -15,30 +15,33 @@ import (
 
 // runJSON is runReport as a reader of the JSON sees it.
 type runJSON struct {
-	Model        string  `json:"model"`
-	Device       string  `json:"device"`
-	Driver       string  `json:"driver"`
-	PromptTokens []int32 `json:"prompt_tokens"`
-	Tokens       []int32 `json:"tokens"`
-	Text         string  `json:"text"`
-	StopReason   string  `json:"stop_reason"`
-	Seed         int64   `json:"seed"`
-	KV           kvJSON  `json:"kv"`
-	Timing       timing  `json:"timing"`
-	LogitsHash   string  `json:"logits_hash"`
+	Model         string    `json:"model"`
+	Device        string    `json:"device"`
+	Driver        string    `json:"driver"`
+	SessionTokens int       `json:"session_tokens"`
+	PromptTokens  []int32   `json:"prompt_tokens"`
+	Tokens        []int32   `json:"tokens"`
+	Text          string    `json:"text"`
+	StopReason    string    `json:"stop_reason"`
+	Seed          int64     `json:"seed"`
+	KV            kvJSON    `json:"kv"`
+	Stats         *runStats `json:"stats"`
+	Timing        timing    `json:"timing"`
+	LogitsHash    string    `json:"logits_hash"`
 }
 
 type kvJSON struct {
-	Policy        string `json:"policy"`
-	Type          string `json:"type"`
-	BudgetSlots   int    `json:"budget_slots"`
-	CapacitySlots int    `json:"capacity_slots"`
-	BytesPlanned  int64  `json:"bytes_planned"`
-	BytesHeld     int64  `json:"bytes_held"`
-	BytesFull     int64  `json:"bytes_full"`
-	Seen          int    `json:"seen"`
-	Kept          int    `json:"kept"`
-	Evicted       int    `json:"evicted"`
+	Policy        string     `json:"policy"`
+	Type          string     `json:"type"`
+	BudgetSlots   int        `json:"budget_slots"`
+	CapacitySlots int        `json:"capacity_slots"`
+	BytesPlanned  int64      `json:"bytes_planned"`
+	BytesHeld     int64      `json:"bytes_held"`
+	BytesFull     int64      `json:"bytes_full"`
+	Seen          int        `json:"seen"`
+	Kept          int        `json:"kept"`
+	Evicted       int        `json:"evicted"`
+	Pinned        []h2o.Span `json:"pinned"`
 }
 
 // Prince is a prompt of three tokens, and 42 tokens are processed for 40 new ones.
@@ -66,7 +69,7 @@ func TestRunReportsWhatItDid(t *testing.T) {
 			t.Errorf("prompt %v, new %v, text %q", r.PromptTokens, r.Tokens, r.Text)
 		}
 		// 20 % of 42 tokens; the prompt is the largest chunk.
-		want := kvJSON{"h2o", "f16", 8, 11, 11 * slotBytes, 11 * slotBytes, 42 * slotBytes, 42, 8, (42 - 8) * 6}
+		want := kvJSON{"h2o", "f16", 8, 11, 11 * slotBytes, 11 * slotBytes, 42 * slotBytes, 42, 8, (42 - 8) * 6, nil}
 		if diff := cmp.Diff(want, r.KV); diff != "" {
 			t.Errorf("kv: %s", diff)
 		}
@@ -234,7 +237,7 @@ func TestRunTellsMoreWhenAsked(t *testing.T) {
 	t.Setenv("VKDECODE_DEBUG", "3")
 	got := vkdecode(t, append(prince, "-n", "5")...)
 	got.want(t, exitOK, "lanes\n", "dispatches", "matmul")
-	for _, name := range []string{"body3", "body1", "head", "greedy"} {
+	for _, name := range []string{"chunk", "decode", "head", "greedy"} {
 		if n := strings.Count(got.stderr, "program "+name+"\n"); n != 1 {
 			t.Errorf("program %s is printed %d times", name, n)
 		}

@@ -28,7 +28,7 @@ type Config struct {
 		Budgets     []h2o.Budget // at least one
 		RecentRatio float64      // 0 to 1
 		Sinks       int          // tokens, -1 = the policy's own default
-		Type        string       // of K and V, as h2o.ParseTypes reads it
+		Type        string       // of K and V, as h2o.ParseTypes reads it, or "auto"
 		Positions   string       // "auto", "original" or "cache"
 		Context     int          // tokens, 0 = prompt and new tokens
 		Chunk       int          // rows
@@ -82,7 +82,7 @@ var settings = []setting{
 		set:  truthOf(func(c *Config) *bool { return &c.Device.Validation })},
 
 	{key: "kv.policy", flag: "kv", kind: text, initial: "h2o", arg: "POLICY", words: policies,
-		help: "KV policy with options, like h2o:key=value; several separated by commas where that makes sense",
+		help: "KV policy with options, like h2o:score=max (see \"vkdecode policies\"); several separated by commas where that makes sense",
 		set:  setPolicies},
 	{key: "kv.prefill_policy", flag: "prefill-policy", kind: text, initial: "same", arg: "POLICY", words: append([]string{"same"}, policies...),
 		help: "KV policy of prompts with options; same is that of decoding", set: setPrefillPolicy},
@@ -100,8 +100,8 @@ var settings = []setting{
 	{key: "kv.sinks", flag: "sinks", kind: either, initial: "auto", arg: "N",
 		help: "first tokens that are never evicted; auto is the policy's own default",
 		set:  wholeOrAuto(0, -1, func(c *Config) *int { return &c.KV.Sinks })},
-	{key: "kv.type", flag: "kv-type", kind: text, initial: "f16", arg: "TYPE|K/V", words: h2o.TypeWords(),
-		help: "type of K and V: " + strings.Join(shaders.CacheTypes, ", ") + "; or of each, such as q8_0/q4_0",
+	{key: "kv.type", flag: "kv-type", kind: text, initial: "auto", arg: "TYPE|K/V", words: append([]string{"auto"}, h2o.TypeWords()...),
+		help: "type of K and V: " + strings.Join(shaders.CacheTypes, ", ") + "; or of each, such as q8_0/q4_0; auto is the policy's own, f16 but for h2o-tuned",
 		set:  setTypes},
 	{key: "kv.positions", flag: "positions", kind: text, initial: "auto", arg: "KIND", words: positions,
 		help: "original, cache (renumbered inside the cache), or auto, the policy's own default",
@@ -294,9 +294,10 @@ func (c *Config) oneBudget(command string) error {
 	return nil
 }
 
-func setTypes(c *Config, given string) error {
-	_, err := h2o.ParseTypes(given)
-	c.KV.Type = given
+func setTypes(c *Config, given string) (err error) {
+	if c.KV.Type = given; given != "auto" {
+		_, err = h2o.ParseTypes(given)
+	}
 	return err
 }
 

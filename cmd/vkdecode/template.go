@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/ardanlabs/jinja"
 )
@@ -45,4 +47,19 @@ func render(template string, messages []Message, bos, eos string, addGenerationP
 		return "", fmt.Errorf("template: the model's chat template refuses the conversation (%w); try --raw", err)
 	}
 	return text, nil
+}
+
+// renderNext is what a template puts behind a reply when another question follows: the end of the reply, the question and
+// the beginning of the next reply.
+func renderNext(template, question, bos, eos string) (string, error) {
+	const reply = "what was said before" // a template may cut spaces at its ends
+	text, err := render(template, []Message{{"user", "?"}, {"assistant", reply}, {"user", question}}, bos, eos, true)
+	if err != nil {
+		return "", err
+	}
+	_, next, found := strings.Cut(text, reply)
+	if !found {
+		return "", errors.New("template: the model's chat template drops earlier replies, a conversation cannot go on from a session; try --raw")
+	}
+	return next, nil
 }

@@ -29,6 +29,7 @@ type File struct {
 	values  map[string]value
 	tensors []*Tensor // in file order
 	byName  map[string]*Tensor
+	head    []byte // header, metadata and tensor infos, a view of the file
 	mapping []byte // what Close unmaps; nil for Parse
 }
 
@@ -69,7 +70,7 @@ func (f *File) Close() error {
 	for _, t := range f.tensors {
 		t.Data = nil
 	}
-	f.keys, f.values, f.tensors, f.byName, f.mapping = nil, nil, nil, nil, nil
+	f.keys, f.values, f.tensors, f.byName, f.head, f.mapping = nil, nil, nil, nil, nil, nil
 	if mapping == nil {
 		return nil
 	}
@@ -101,6 +102,7 @@ func Parse(data []byte) (*File, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
+	f.head = data[:c.at:c.at]
 	if err := f.placeTensors(data, c.at); err != nil {
 		return nil, err
 	}

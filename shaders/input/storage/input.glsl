@@ -10,3 +10,9 @@
 #define LOAD(Name, i) in##Name.data[i]
 #define LOAD1(Name, i) in##Name.data[i]
 #define LOAD2(Name, i) in##Name.data[i]
+
+// A load of what all lanes need costs no more than handing it on.
+const bool SPREAD = false;
+
+// Weight rows that a product of one activation row works on at once: compilers order the loads themselves.
+const uint AT_ONCE = 1;

@@ -9,3 +9,9 @@
 #define LOAD(Name, i) texelFetch(Name, int(i))
 #define LOAD1(Name, i) texelFetch(Name, int(i)).x
 #define LOAD2(Name, i) texelFetch(Name, int(i)).xy
+
+// A fetch costs 45 instructions, a shuffle one: what all lanes need is fetched once and handed on.
+const bool SPREAD = true;
+
+// Weight rows that a product of one activation row works on at once: more hide the time that a sum waits for a term.
+const uint AT_ONCE = 4;

@@ -62,5 +62,16 @@ uint scan_add(uint v) {
     return sum;
 }
 
+// v of one lane, the same one for all callers.
+vec4 from_lane(vec4 v, uint lane) {
+    vec4 result;
+    for (uint e = 0; e < 4; e++) {
+        publish(floatBitsToUint(v[e]));
+        result[e] = uintBitsToFloat(lanes[lane]);
+        done();
+    }
+    return result;
+}
+
 // Orders this workgroup's reads of memory before its later writes.
 void reads_before_writes() { barrier(); }

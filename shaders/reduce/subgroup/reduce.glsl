@@ -23,5 +23,10 @@ float reduce_stride(float v, uint stride) {
     return v;
 }
 
+// v of one lane, the same one for all callers; cheap where it is a constant.
+vec4 from_lane(vec4 v, uint lane) {
+    return vec4(subgroupShuffle(v.x, lane), subgroupShuffle(v.y, lane), subgroupShuffle(v.z, lane), subgroupShuffle(v.w, lane));
+}
+
 // Orders this workgroup's reads of memory before its later writes: nothing to do within one subgroup.
 void reads_before_writes() {}
