@@ -52,7 +52,7 @@ func evictCases(l launch) (all []opCase) {
 			all = append(all, c)
 		}
 	}
-	if l.form != shaders.Shared { // lavapipe's loops end after 65,535 iterations
+	if l.many { // lavapipe's loops end after 65,535 iterations
 		big := evictCase{types: h2o.Types{K: "f16", V: "q8_0"}, dim: 24, kvHeads: 1, scores: distinct, ranked: true}
 		slots, moves := big, big
 		slots.most, slots.seqs, slots.excess = 64, []sequence{{live: 140_000, rows: 40}}, []int{40}

@@ -165,7 +165,7 @@ func chooseCases(l launch) (all []opCase) {
 		c.seed = uint64(seed)
 		all = append(all, c)
 	}
-	if l.form != shaders.Shared { // lavapipe's loops end after 65,535 iterations
+	if l.many { // lavapipe's loops end after 65,535 iterations
 		all = append(all, chooseCase{kvHeads: 1, seqs: []sequence{{live: 140_000, rows: 40}}, excess: []int{90_000}, scores: distinct, exact: true})
 	}
 	return all
