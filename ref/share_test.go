@@ -18,7 +18,7 @@ func TestHeadsShareByWhatTheyHave(t *testing.T) {
 		{name: "a fifth is even", counts: []int{8, 0, 1}, have: []int{9, 9, 9}, base: 3, alpha: 200, want: []int{7, 1, 1}},                    // 7, 0.6, 1.4
 		{name: "largest remainders", counts: []int{4, 3, 2}, have: []int{9, 9, 9}, base: 3, alpha: 300, want: []int{4, 3, 2}},                 // 3.7, 3, 2.3
 		{name: "ties go to the lower head", counts: []int{6, 0, 0, 2}, have: []int{9, 9, 9, 9}, base: 2, alpha: 250, want: []int{5, 1, 0, 2}}, // 5, 0.5, 0.5, 2
-		{name: "a head without so many tokens", counts: []int{2, 9, 7}, have: []int{2, 20, 20}, base: 6, alpha: 500, want: []int{2, 9, 7}},       // 4, 7.5, 6.5: two are left of the first
+		{name: "a head without so many tokens", counts: []int{2, 9, 7}, have: []int{2, 20, 20}, base: 6, alpha: 500, want: []int{2, 9, 7}},    // 4, 7.5, 6.5: two are left of the first
 		{name: "a surplus goes round", counts: []int{0, 3, 12}, have: []int{1, 20, 20}, base: 5, alpha: 600, want: []int{1, 5, 9}},            // 3, 4.2, 7.8
 		{name: "a surplus fills a second head", counts: []int{0, 1, 14}, have: []int{0, 4, 20}, base: 5, alpha: 600, want: []int{0, 4, 11}},
 		{name: "a remainder that finds no room", counts: []int{2, 4}, have: []int{2, 9}, base: 3, alpha: 500, want: []int{2, 4}},
