@@ -70,7 +70,11 @@ func (a Agreement) objections(saved Agreement, h history) error {
 		case i < 0:
 			object("%s: not in the file, %s here", here.Name, here.Value)
 		case saved.Settings[i].Value != here.Value:
-			object("%s: %s in the file, %s here", here.Name, saved.Settings[i].Value, here.Value)
+			advice := ""
+			if here.Name == "prefill" && saved.Settings[i].Value == inLayers {
+				advice = " (nothing can be evicted of a session for fewer tokens than its budget: open the first one for more, --ctx)"
+			}
+			object("%s: %s in the file, %s here%s", here.Name, saved.Settings[i].Value, here.Value, advice)
 		case saved.Settings[i].Detail != here.Detail:
 			object("%s %s: %s in the file, %s here", here.Name, here.Value, saved.Settings[i].Detail, here.Detail)
 		}
@@ -84,7 +88,7 @@ func (a Agreement) objections(saved Agreement, h history) error {
 	if !agree([]int{saved.Chunk}, []int{a.Chunk}, h.longest) {
 		object("chunk: %d tokens in the file, %d here, and a prompt of %d tokens was cut", saved.Chunk, a.Chunk, h.longest)
 	}
-	if !agree(saved.Slices, a.Slices, h.longest) {
+	if (differ == nil || len(saved.Slices) == len(a.Slices)) && !agree(saved.Slices, a.Slices, h.longest) {
 		object("rows of attention at once: %s in the file, %s here, and a prompt had %d", numbersText(saved.Slices), numbersText(a.Slices), h.longest)
 	}
 	if differ == nil {
@@ -105,6 +109,9 @@ func ruleText(p *h2o.Policy) string {
 	return fmt.Sprintf("%+v %+v share %d beta %d published %t alpha %d", p.Rule, p.Observation, p.Share, p.Beta, p.Published, p.Alpha)
 }
 
+// inLayers is how prompts are processed that need no pool of their own.
+const inLayers = "bounded, in the layers' pools"
+
 func prefillText(p *h2o.Plan) string {
 	switch {
 	case p.Exact:
@@ -112,7 +119,7 @@ func prefillText(p *h2o.Plan) string {
 	case p.Staged:
 		return "bounded, in a pool of its own"
 	}
-	return "bounded, in the layers' pools"
+	return inLayers
 }
 
 func slotsText(budgets []int) string { return numbersText(budgets) + " slots per KV head" }

@@ -108,19 +108,11 @@ func (t *Twin) candidates(s Step, layer, kv int, victims []h2o.Eviction) (slots 
 		return after, len(victims) == 0
 	}
 	rule := ruleOf(first.Rule)
-	old := map[int]float32{}
-	for _, slot := range t.layers[layer][kv].slots {
-		old[slot.Pos] = slot.Score
-	}
-	for i, slot := range after {
-		score, there := old[slot.Pos]
-		switch {
-		case first.Update == h2o.UpdateHash:
-			score = float32(ref.Hash(rule.Seed, s.Seen, layer*len(t.layers[layer])+kv, slot.Pos))
-		case !there:
-			score = rule.Born(slot.Pos)
+	for i, slot := range after { // those from before the prompt were given such a score when it began
+		after[i].Score = rule.Born(slot.Pos)
+		if first.Update == h2o.UpdateHash {
+			after[i].Score = float32(ref.Hash(rule.Seed, s.Seen, layer*len(t.layers[layer])+kv, slot.Pos))
 		}
-		after[i].Score = score
 	}
 	return after, true
 }
@@ -182,6 +174,10 @@ func (t *Twin) compare(s Step, layer, kv int, before []ref.Slot, budget int, kno
 	switch added := s.Seen - t.seen; {
 	case !sameTokens(head.slots, before, t.seen, s.Seen):
 		reason = "kept and evicted tokens are not those that were there and the new ones"
+	case !t.plan.Policy.Evicts:
+		if len(gone) > 0 {
+			reason = "the policy evicts nothing"
+		}
 	case h.Live+added > budget && count(before, func(pos int) bool { return h.Eligible(pos, s.Seen-1) }) < h.Live+added-budget:
 		reason = "more tokens are above the budget than may go"
 	case state.Budget != budget:

@@ -119,6 +119,22 @@ func clone(t testing.TB, s Step) (c Step) {
 	return c
 }
 
+func TestTheTwinKnowsThatFullEvictsNothing(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		plan, begin, steps := recordedSteps(t, modelOn(t, d), kv("full", "", "auto", "100%", 16), modelOn(t, d).prompt(20), 3)
+		if w := judged(plan, begin, steps); w.Wrong > 0 || w.Checked > 0 {
+			t.Errorf("%+v", w)
+		}
+		forged := clone(t, steps[1])
+		h := &forged.State.Layers[0].Heads[1]
+		forged.Evicted = []h2o.Eviction{{Step: forged.Seen, Head: 1, Position: h.Positions[0], Score: h.Scores[0]}}
+		h.Positions, h.Scores = h.Positions[1:], h.Scores[1:]
+		if w := judged(plan, begin, []Step{steps[0], forged}); w.First == nil || w.First.Reason != "the policy evicts nothing" {
+			t.Errorf("%+v", w.First)
+		}
+	})
+}
+
 // The example of the paper's formula: heads {9, 8, 7, 6, 5} and {4, 3, 2} with a base of 4. Five of the eight highest are the
 // first one's.
 func TestHeadsShareABudgetByTheirScores(t *testing.T) {
