@@ -220,6 +220,11 @@ func (c *Cache) merge(p *runtime.Program, step *runtime.Tensor, v view, row, n i
 	p.Dispatch(k, c.engine.Variant("", ""), v.heads.Query, n, 1)
 }
 
+const (
+	moveRun    = 64 // moves that a workgroup carries out one after another: include/heads.glsl
+	moveGroups = 16 // workgroups of a head, at most: one that decodes without evicting has room for thousands of moves
+)
+
 // evict records what cuts a layer's own pool back to its budget.
 func (c *Cache) evict(p *runtime.Program, step *runtime.Tensor, v view) {
 	t, pad, types := c.engine.Tuning, c.geometry.HeadPad(c.Plan.Types), c.Plan.Types
@@ -240,7 +245,7 @@ func (c *Cache) evict(p *runtime.Program, step *runtime.Tensor, v view) {
 	if c.ranked() {
 		compact.Ranked = 1
 	}
-	p.Dispatch(compact, variant, v.heads.KV, c.seqs, 1)
+	p.Dispatch(compact, variant, v.heads.KV, c.seqs, min(ceil(c.Plan.Added, moveRun), moveGroups))
 }
 
 // count records that new tokens count as live, and who goes.

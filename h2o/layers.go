@@ -45,10 +45,10 @@ func ParseLayers(text string) ([]LayerBudget, error) {
 			last = first
 		}
 		b, err := LayerBudget{}, error(nil)
-		if b.First, err = strconv.Atoi(first); err != nil || b.First < 0 {
+		if b.First, err = strconv.Atoi(first); err != nil || !digits(first) {
 			return refuse(fmt.Sprintf("%q is no layer", first))
 		}
-		if b.Last, err = strconv.Atoi(last); err != nil || b.Last < b.First {
+		if b.Last, err = strconv.Atoi(last); err != nil || !digits(last) || b.Last < b.First {
 			return refuse(fmt.Sprintf("%q is no layer from %d on", last, b.First))
 		}
 		if b.Recent, err = ParseBudget(recent); err == nil {

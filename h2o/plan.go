@@ -111,10 +111,7 @@ func NewPlan(s Settings, g Geometry, context, length, prompt int) (*Plan, error)
 		}
 		return p.with(g, slots, prompt)
 	}
-	fits := sort.Search(max(context, length), func(n int) bool {
-		q, err := p.with(g, n+1, prompt)
-		return err == nil && !s.Budget.holds(q, g)
-	})
+	fits := p.most(g, prompt)
 	if fits == 0 {
 		q, err := p.with(g, 1, prompt)
 		if err == nil {
@@ -123,6 +120,28 @@ func NewPlan(s Settings, g Geometry, context, length, prompt int) (*Plan, error)
 		return nil, err
 	}
 	return p.with(g, fits, prompt)
+}
+
+// most is the largest number of slots that a budget in bytes holds, 0 = none. What a plan takes grows with them, but for two
+// steps down: a pyramid becomes flat, and a cache that keeps every token has no pool for prompts.
+func (p *Plan) most(g Geometry, prompt int) int {
+	flat := 1
+	if p.Prefill.Share == Pyramid {
+		held, _ := p.held() // with tells of errors
+		flat = min(p.Prefill.Window+held+prompt/2+1, p.Length)
+	}
+	end := max(p.Context, p.Length)
+	for _, begin := range []int{p.Length, flat, 1} {
+		fits := sort.Search(end-begin+1, func(n int) bool {
+			q, err := p.with(g, begin+n, prompt)
+			return err == nil && !p.Settings.Budget.holds(q, g)
+		})
+		if fits > 0 {
+			return begin + fits - 1
+		}
+		end = begin - 1
+	}
+	return 0
 }
 
 // with is the plan that keeps so many slots per KV head.

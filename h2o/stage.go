@@ -144,6 +144,8 @@ func (c *Cache) share(p *runtime.Program, step *runtime.Tensor, v view) {
 // measures tells whether a policy's scores tell of attention, so that another may go on with them.
 func (p *Policy) measures() bool { return p.Update == UpdateAdd || p.Update == UpdateLast }
 
+const gatherGroups = 1 << 14 // workgroups of a head, at most: some devices take 65,535 in a dispatch
+
 // gather records the copy of K and V of the listed slots, at most so many of a head.
 func (c *Cache) gather(p *runtime.Program, step *runtime.Tensor, heads Heads, from, to *pool, most int) {
 	pad, lanes := c.geometry.HeadPad(c.Plan.Types), c.engine.Tuning.Lanes
@@ -152,7 +154,7 @@ func (c *Cache) gather(p *runtime.Program, step *runtime.Tensor, heads Heads, fr
 		quads, scales := pad/l.pack, l.scales(pad)
 		p.Dispatch(shaders.Gather{Lanes: uint32(lanes), Quads: uint32(quads), Scales: uint32(scales), Capacity: uint32(c.Plan.Work), FromPlane: sourcePlane, ToPlane: targetPlane,
 			Step: step.Range, Map: c.stage.list.Range, From: source.Range, To: target.Range},
-			c.engine.Variant("", ""), ceil(most*(quads+scales), lanes), c.seqs*heads.KV, 1)
+			c.engine.Variant("", ""), min(ceil(most*(quads+scales), lanes), gatherGroups), c.seqs*heads.KV, 1)
 	}
 	copied(c.Plan.Types.K, from.k, to.k, from.kPlane, to.kPlane)
 	copied(c.Plan.Types.V, from.v, to.v, from.vPlane, to.vPlane)

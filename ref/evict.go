@@ -24,7 +24,7 @@ func (h *Head) Evict(pool *Pool, added, last int, settle bool) (victims []int, m
 	h.Live, h.Evicted, h.Last = live-excess, h.Evicted+excess, excess
 	from := h.Live
 	for _, to := range victims {
-		for slices.Contains(victims, from) {
+		for _, gone := slices.BinarySearch(victims, from); gone; _, gone = slices.BinarySearch(victims, from) {
 			from++
 		}
 		if to < h.Live {

@@ -39,29 +39,29 @@ void main() {
     tokens_from = tokens_end; // nobody is just leaving the window
     tokens_new = 0;
     uint tie = 0, last = 0, need = excess;
-    if (excess > 0) {
-        tie = nth(need, entry, 1, false, 0);
-        last = nth(need, entry, 1, true, tie);
-    }
+    if (excess > 0) last_victim(need, entry, 1, tie, last);
     uint rule = pool_table[entry * HEAD_QUADS * 4 + 6];
     bool ends = (s.z & STEP_ENDS) != 0;
     uint per_lane = (live + lanes - 1) / lanes, begin = min(lane * per_lane, live), end = min(begin + per_lane, live);
     uint victims = 0, kept = 0; // first counted, then the next index of this lane in each list
-    for (int pass = 0; pass < 2; pass++) {
-        for (uint i = begin; i < end; i++) {
-            uvec2 c = LOAD2(Slots, h.offset + i);
-            bool victim = excess > 0 && goes(c, tie, last);
-            if (pass == 1 && victim) victims_log[log0 + victims] = c;
-            if (pass == 1 && !victim) {
-                float score = uintBitsToFloat(c.y);
-                if (ends && update(rule) == UPDATE_NONE) score = born(rule, c.x);
-                else if (ends && MEASURED == 0) score = 0;
-                pool_slots[to + kept] = uvec2(c.x, floatBitsToUint(score));
-                pool_slots[push.ranks + (to + kept) / 2][(to + kept) % 2] = kept;
-                map[map0 + 4 + kept] = i;
+    [[dont_unroll]] for (uint pass = 0; pass < 2; pass++) {
+        for (uint first = begin; first < end; first += 4) {
+            [[unroll]] for (uint n = 0; n < 4; n++) {
+                uint i = first + n;
+                uvec2 c = LOAD2(Slots, h.offset + min(i, live - 1));
+                bool victim = i < end && excess > 0 && goes(c, tie, last), stays = i < end && !victim;
+                if (pass == 1 && victim) victims_log[log0 + victims] = c;
+                if (pass == 1 && stays) {
+                    float score = uintBitsToFloat(c.y);
+                    if (ends && update(rule) == UPDATE_NONE) score = born(rule, c.x);
+                    else if (ends && MEASURED == 0) score = 0;
+                    pool_slots[to + kept] = uvec2(c.x, floatBitsToUint(score));
+                    pool_slots[push.ranks + (to + kept) / 2][(to + kept) % 2] = kept;
+                    map[map0 + 4 + kept] = i;
+                }
+                if (victim) victims++;
+                if (stays) kept++;
             }
-            if (victim) victims++;
-            else kept++;
         }
         if (pass == 0) {
             victims = scan_add(victims);

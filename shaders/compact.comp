@@ -4,7 +4,7 @@
 #include "include/step.glsl"
 #include "include/heads.glsl"
 // Moves survivors into the slots of evicted tokens, as evict.comp decided. No slot is both a source and a target.
-// Grid: x over KV heads, y over sequences. Twin: ref/evict.go
+// Grid: x over KV heads, y over sequences, z over runs of moves. Twin: ref/evict.go
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint KV_HEADS = 2;
 layout(constant_id = 2) const uint ADDED = 1;      // entries in Moves for each KV head
@@ -29,21 +29,23 @@ void main() {
     uint kv = gl_WorkGroupID.x, seq = gl_WorkGroupID.y, lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x;
     Head h = load_head(push.head + seq * KV_HEADS + kv);
     uint evicted = LOAD(Table, (push.head + seq * KV_HEADS + kv) * HEAD_QUADS + 3).x;
-    for (uint n = 0; n < evicted; n++) {
-        uvec2 move = LOAD2(Moves, (seq * KV_HEADS + kv) * ADDED + n);
-        if (move.x == 0xFFFFFFFFu) return;
-        uint from = h.offset + move.x, to = h.offset + move.y;
-        for (uint i = lane; i < K_QUADS; i += lanes) k[to * K_QUADS + i] = k[from * K_QUADS + i];
-        for (uint i = lane; i < V_QUADS; i += lanes) v[to * V_QUADS + i] = v[from * V_QUADS + i];
-        for (uint i = lane; i < K_SCALES; i += lanes) {
-            uint a = from * K_SCALES + i, b = to * K_SCALES + i;
-            k[push.k_plane + b / 4][b % 4] = k[push.k_plane + a / 4][a % 4];
+    for (uint first = gl_WorkGroupID.z * RUN; first < evicted; first += gl_NumWorkGroups.z * RUN) {
+        for (uint n = first; n < min(first + RUN, evicted); n++) {
+            uvec2 move = LOAD2(Moves, (seq * KV_HEADS + kv) * ADDED + n);
+            if (move.x == 0xFFFFFFFFu) return; // the end of the list; a run behind it begins with it
+            uint from = h.offset + move.x, to = h.offset + move.y;
+            for (uint i = lane; i < K_QUADS; i += lanes) k[to * K_QUADS + i] = k[from * K_QUADS + i];
+            for (uint i = lane; i < V_QUADS; i += lanes) v[to * V_QUADS + i] = v[from * V_QUADS + i];
+            for (uint i = lane; i < K_SCALES; i += lanes) {
+                uint a = from * K_SCALES + i, b = to * K_SCALES + i;
+                k[push.k_plane + b / 4][b % 4] = k[push.k_plane + a / 4][a % 4];
+            }
+            for (uint i = lane; i < V_SCALES; i += lanes) {
+                uint a = from * V_SCALES + i, b = to * V_SCALES + i;
+                v[push.v_plane + b / 4][b % 4] = v[push.v_plane + a / 4][a % 4];
+            }
+            if (lane == 0) slots[to] = slots[from];
+            if (RANKED == 1 && lane == 0) slots[push.ranks + to / 2][to % 2] = slots[push.ranks + from / 2][from % 2];
         }
-        for (uint i = lane; i < V_SCALES; i += lanes) {
-            uint a = from * V_SCALES + i, b = to * V_SCALES + i;
-            v[push.v_plane + b / 4][b % 4] = v[push.v_plane + a / 4][a % 4];
-        }
-        if (lane == 0) slots[to] = slots[from];
-        if (RANKED == 1 && lane == 0) slots[push.ranks + to / 2][to % 2] = slots[push.ranks + from / 2][from % 2];
     }
 }

@@ -4,7 +4,8 @@
 #include "include/step.glsl"
 #include "include/heads.glsl"
 // Lists a sequence's live slots in order of position, to be copied into the work pool in which a prompt is processed, and
-// copies their positions and scores there. Where a prompt begins scores become what its policy begins with. Grid: x over KV heads, y over sequences. Twin: ref/stage.go
+// copies their positions and scores there. Where a prompt begins, scores become what its policy begins with.
+// Grid: x over KV heads, y over sequences. Twin: ref/stage.go
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint KV_HEADS = 2;
 layout(constant_id = 2) const uint MEASURED = 1; // 1: scores tell of attention, a prompt may go on with them

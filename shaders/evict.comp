@@ -32,10 +32,7 @@ void main() {
     tokens_from = tokens_end - s.y;
     tokens_new = s.y;
     uint need = excess, tie = 0, last = 0;
-    if (excess > 1) {
-        tie = nth(need, entry, 1, false, 0);
-        last = nth(need, entry, 1, true, tie);
-    }
+    if (excess > 1) last_victim(need, entry, 1, tie, last);
     reads_before_writes();
     if (lane == 0) {
         table[entry * HEAD_QUADS * 4 + 3] = keep;
@@ -67,25 +64,29 @@ void main() {
 
     uint per_lane = (live + lanes - 1) / lanes, begin = min(lane * per_lane, live), end = min(begin + per_lane, live);
     uint victims = 0, holes = 0, movers = 0; // first counted, then the next index of this lane in each list
-    for (int pass = 0; pass < 2; pass++) {
-        for (uint i = begin; i < end; i++) {
-            uvec2 c = LOAD2(Slots, h.offset + i);
-            bool victim = goes(c, tie, last);
-            if (pass == 1) {
-                if (victim) victims_log[log0 + victims] = c;
-                if (victim && i < keep) moves[moves0 + holes * 2 + 1] = i;
-                if (!victim && i >= keep) moves[moves0 + movers * 2] = i;
+    [[dont_unroll]] for (uint pass = 0; pass < 2; pass++) {
+        for (uint first = begin; first < end; first += 4) {
+            [[unroll]] for (uint n = 0; n < 4; n++) {
+                uint i = first + n;
+                uvec2 c = LOAD2(Slots, h.offset + min(i, live - 1));
+                bool victim = i < end && goes(c, tie, last), hole = victim && i < keep, mover = i < end && !victim && i >= keep;
+                if (pass == 1) {
+                    if (victim) victims_log[log0 + victims] = c;
+                    if (hole) moves[moves0 + holes * 2 + 1] = i;
+                    if (mover) moves[moves0 + movers * 2] = i;
+                }
+                if (victim) victims++;
+                if (hole) holes++;
+                if (mover) movers++;
             }
-            if (victim) victims++;
-            if (victim && i < keep) holes++;
-            if (!victim && i >= keep) movers++;
         }
         if (pass == 0) {
             uint all = reduce_add(holes);
             victims = scan_add(victims);
             holes = scan_add(holes);
             movers = scan_add(movers);
-            if (lane == 0 && all < excess) moves[moves0 + all * 2] = NONE; // ends the list
+            // Ends the list: at its end, and once more where each of compact.comp's runs of moves begins behind it.
+            for (uint n = all / RUN * RUN + lane * RUN; all < excess && n < excess; n += lanes * RUN) moves[moves0 + max(n, all) * 2] = NONE;
         }
     }
 }

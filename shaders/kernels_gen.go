@@ -375,7 +375,7 @@ func (k Choose) Call(v Variant) (Call, error) {
 // Compact binds compact.comp.
 //
 // Moves survivors into the slots of evicted tokens, as evict.comp decided. No slot is both a source and a target.
-// Grid: x over KV heads, y over sequences. Twin: ref/evict.go
+// Grid: x over KV heads, y over sequences, z over runs of moves. Twin: ref/evict.go
 type Compact struct {
 	Lanes   uint32 // workgroup size
 	KvHeads uint32
@@ -456,7 +456,8 @@ func (k Embed) Call(v Variant) (Call, error) {
 // Enter binds enter.comp.
 //
 // Lists a sequence's live slots in order of position, to be copied into the work pool in which a prompt is processed, and
-// copies their positions and scores there. Where a prompt begins scores become what its policy begins with. Grid: x over KV heads, y over sequences. Twin: ref/stage.go
+// copies their positions and scores there. Where a prompt begins, scores become what its policy begins with.
+// Grid: x over KV heads, y over sequences. Twin: ref/stage.go
 type Enter struct {
 	Lanes    uint32 // workgroup size
 	KvHeads  uint32
@@ -533,8 +534,9 @@ func (k Evict) Call(v Variant) (Call, error) {
 
 // Gather binds gather.comp.
 //
-// Copies the K or V of listed slots: those of a head that `from` lists become consecutive ones. One invocation per uvec4 of
-// data or word of scales. Grid: x over the list, y over the heads of all sequences. Twin: ref/stage.go
+// Copies the K or V of listed slots, which become consecutive ones. An invocation copies a uvec4 of data or a word of scales,
+// then the one that lies all invocations further. Grid: x over the list, y over the heads of all sequences.
+// Twin: ref/stage.go
 type Gather struct {
 	Lanes  uint32 // workgroup size
 	Quads  uint32 // uvec4 of a slot

@@ -33,9 +33,9 @@ void main() {
     for (uint kv = 0; kv < KV_HEADS; kv++) {
         h = load_head(entry + kv);
         uint count = 0;
-        for (uint base = lane; base < h.live; base += 16 * lanes) {
-            [[unroll]] for (uint n = 0; n < 16; n++) {
-                uint i = base + n * lanes;
+        for (uint first = lane; first < h.live; first += STRIDE * lanes) {
+            [[unroll]] for (uint n = 0; n < STRIDE; n++) {
+                uint i = first + n * lanes;
                 if (i < h.live && eligible(LOAD2(Slots, h.offset + min(i, h.live - 1)).x)) count++;
             }
         }
@@ -47,13 +47,14 @@ void main() {
     uint keep[KV_HEADS];
     for (uint kv = 0; all <= wanted && kv < KV_HEADS; kv++) keep[kv] = have[kv] + (wanted - all) / KV_HEADS + (kv < (wanted - all) % KV_HEADS ? 1 : 0);
     if (all > wanted) {
-        uint need = all - wanted, tie = nth(need, entry, KV_HEADS, false, 0), last = nth(need, entry, KV_HEADS, true, tie);
+        uint need = all - wanted, tie, last;
+        last_victim(need, entry, KV_HEADS, tie, last);
         uint rest[KV_HEADS], left = wanted; // remainders, in thousandths
         for (uint kv = 0; kv < KV_HEADS; kv++) {
             h = load_head(entry + kv);
             uint gone = 0, equal = 0;
-            for (uint first = lane; first < h.live; first += 16 * lanes) {
-                [[unroll]] for (uint n = 0; n < 16; n++) {
+            for (uint first = lane; first < h.live; first += STRIDE * lanes) {
+                [[unroll]] for (uint n = 0; n < STRIDE; n++) {
                     uint i = first + n * lanes;
                     uvec2 slot = LOAD2(Slots, h.offset + min(i, h.live - 1));
                     bool goes_too = i < h.live && goes(slot, tie, last);

@@ -222,7 +222,7 @@ func (c attendCase) turned(r *cacheRig, s attendSizes, h ref.Head, live int) *re
 	if c.ropeDim == 0 {
 		return r.twin
 	}
-	return r.twin.Turned(h, r.twin.Ranks(h, live), s.turns, c.ropeDim)
+	return r.twin.Turned(h, r.places(h, live), s.turns, c.ropeDim)
 }
 
 // compareScores compares the live slots' scores; positions and all other slots are as they were.

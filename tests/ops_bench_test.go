@@ -24,16 +24,17 @@ type bench struct {
 type launch struct {
 	form  shaders.Form
 	lanes int
+	many  bool // buffers may have a million elements: lavapipe, and most GPUs
 }
 
 func (l launch) String() string { return fmt.Sprintf("%s%d", l.form, l.lanes) }
 
 // launches are the forms that a device can run.
 func (b *bench) launches() []launch {
-	all := []launch{{shaders.Shared, 32}, {shaders.Shared, 64}}
+	all := []launch{{form: shaders.Shared, lanes: 32}, {form: shaders.Shared, lanes: 64}}
 	if f := b.device.Info.Features; f.SubgroupArithmetic && f.SubgroupShuffle {
 		subgroup := int(b.device.Info.Limits.SubgroupSize)
-		all = append(all, launch{shaders.Storage, subgroup}, launch{shaders.Texel, subgroup})
+		all = append(all, launch{form: shaders.Storage, lanes: subgroup}, launch{shaders.Texel, subgroup, b.device.Info.Limits.MaxTexelElements >= 1<<20})
 	}
 	return all
 }

@@ -21,7 +21,8 @@ type cacheRig struct {
 	heads   []ref.Head // (sequences, kvHeads)
 	kvHeads int
 	rows    []ref.Row
-	ranks   []uint32 // of all slots, blank where they are not known
+	ranks   []uint32                         // of all slots, blank where they are not known
+	places  func(h ref.Head, live int) []int // of slots in order of position: the twin's ranks, or a forgery's
 
 	table, k, v, slots *tensor
 	kPlane, vPlane     uint32 // uvec4 of k and v at which scales begin
@@ -41,6 +42,7 @@ type sequence struct {
 // newCache fills a cache with random tokens. set changes a head before it is written, with all its slots.
 func (b *bench) newCache(l launch, rnd *rand.Rand, types h2o.Types, pad, kvHeads int, seqs []sequence, set func(h *ref.Head, seq int, slots []ref.Slot)) *cacheRig {
 	c := &cacheRig{kvHeads: kvHeads, twin: &ref.Pool{KType: types.K, VType: types.V, Pad: pad}}
+	c.places = c.twin.Ranks
 	capacity := 0
 	for _, s := range seqs {
 		capacity = max(capacity, s.live+s.rows+2)
@@ -117,7 +119,7 @@ func (c *cacheRig) rank() {
 	n := len(c.twin.Slots)
 	c.ranksAt, c.ranks = uint32(n), slices.Repeat([]uint32{blank}, (n+1)/2*2)
 	for _, h := range c.heads {
-		for slot, rank := range c.twin.Ranks(h, h.Live) {
+		for slot, rank := range c.places(h, h.Live) {
 			c.ranks[h.Offset+slot] = uint32(rank)
 		}
 	}
@@ -143,7 +145,7 @@ func (c *cacheRig) capacity() int { return len(c.twin.Slots) / len(c.heads) }
 func (c *cacheRig) rerank(h ref.Head, before int) {
 	got := c.words(c.slots)[2*len(c.twin.Slots):]
 	copy(c.ranks[h.Offset:][:before], got[h.Offset:])
-	for slot, rank := range c.twin.Ranks(h, h.Live) {
+	for slot, rank := range c.places(h, h.Live) {
 		c.ranks[h.Offset+slot] = uint32(rank)
 	}
 }

@@ -66,6 +66,35 @@ var opForgeries = []struct {
 			}
 		}
 	})},
+	{"a place in the cache off by one", "q: ", ropeCacheCase{types: h2o.Types{K: "f16", V: "f16"}, group: 1, kvHeads: 1, dim: 20, ropeDim: 20, renumber: true, forge: func(r *ref.RopeCache) { r.Turns = r.Turns[10:] }}},
+	{"ranks of keys off by one", "e of slice 0: ", rotatedAttention(func(c *cacheRig) { c.places = shifted(c.twin.Ranks) })},
+	{"ranks off by one", "slots: ", rankedEviction(func(c *cacheRig) { c.places = shifted(c.twin.Ranks) })},
+	{"slots in their own order", "map: ", enterCase{types: h2o.Types{K: "f16", V: "f16"}, dim: 20, kvHeads: 1, seqs: []sequence{{live: 9, rows: 1}}, measured: true, forge: func(c *cacheRig) {
+		for i := range c.twin.Slots {
+			c.twin.Slots[i].Pos = i
+		}
+	}}},
+	{"a token's score on entering", "work: ", enterCase{types: h2o.Types{K: "f16", V: "f16"}, dim: 20, kvHeads: 1, seqs: []sequence{{live: 9, rows: 1}}, rule: rules[0], measured: true, forge: func(c *cacheRig) { c.twin.Slots[c.heads[0].Offset].Score++ }}},
+	{"a bit of K", "work k: ", enterCase{types: h2o.Types{K: "q4_0", V: "q8_0"}, dim: 20, kvHeads: 1, seqs: []sequence{{live: 9, rows: 1}}, forge: func(c *cacheRig) { c.patch(c.k, c.heads[0].Offset*4, 1) }}},
+	{"a scale of V", "work v: ", enterCase{types: h2o.Types{K: "q4_0", V: "q8_0"}, dim: 20, kvHeads: 1, seqs: []sequence{{live: 9, rows: 1}}, forge: func(c *cacheRig) { c.patch(c.v, int(4*c.vPlane)+c.heads[0].Offset, 1) }}},
+	{"highest scores of a prompt", "map: ", forgedChoice(distinct, func(s *ref.Slot) { s.Score = -s.Score })},
+	{"of a prompt's equal scores the newest", "map: ", forgedChoice(equal, func(s *ref.Slot) { s.Score = -float32(s.Pos) })},
+	{"a budget off by one", "map: ", chooseCase{kvHeads: 1, seqs: []sequence{{live: 50, rows: 3}}, excess: []int{9}, scores: distinct, forge: func(c *cacheRig) { c.heads[0].Budget-- }}},
+	{"changed scores", "log: ", forgedChoice(equal, func(s *ref.Slot) { s.Score = 0.125 })},
+	{"a query's place", "ring: ", observeCase{window: 5, quads: 6, seqs: []sequence{{rows: 12}}, forge: func(rows []ref.Row) { rows[11].Place++ }}},
+	{"a mask of observed queries off by one", "sums: ", forgedWindow(func(c *cacheRig) { c.rows[0].Pos-- })},
+	{"a query left out", "sums: ", forgedWindow(func(c *cacheRig) { c.rows = c.rows[1:] })},
+	{"a window off by one", "scores: ", forgedPool(func(o *ref.Observation) { o.Window++ })},
+	{"a smaller kernel", "scores: ", forgedPool(func(o *ref.Observation) { o.Kernel -= 2 })},
+	{"a mean over those that are there", "scores: ", forgedPool(func(o *ref.Observation) { o.Average = false })},
+	{"lowest scores of all heads", "table: ", forgedShare(func(c *cacheRig) {
+		for i := range c.twin.Slots {
+			c.twin.Slots[i].Score *= -1
+		}
+	})},
+	{"a head with a token less", "table: ", forgedShare(func(c *cacheRig) { c.heads[1].Live-- })},
+	{"a place off by one", "y: ", carryCase{quads: 3, places: []int{4, 5}, forge: func(places []int) { places[1]++ }}},
+	{"a place to come back from off by one", "y: ", carryCase{quads: 3, places: []int{4, 5}, back: true, forge: func(places []int) { places[1]++ }}},
 	{"of equal logits the last", "tokens: ", argmaxCase{vocab: 1001, distinct: 5, forge: func(logits []float32) { slices.Reverse(logits) }}},
 	{"another next token", "tokens: ", nllCase{likelihoodCase{vocab: 1001, outs: []int{1}, spread: 3, forge: func(text []uint32, _ []float32) { text[2] = (text[2] + 1) % 1001 }}}},
 	{"a logit", "nll: ", nllCase{likelihoodCase{vocab: 101, outs: []int{1}, spread: 1, forge: func(_ []uint32, logits []float32) { logits[100] += 2e-2 }}}},
@@ -79,6 +108,48 @@ func forgedAttention(forge func(c *cacheRig)) attendCase {
 
 func forgedToken(forge func(c *cacheRig, rope *ref.RopeCache)) tokenCase {
 	return tokenCase{cache: "f16", kvHeads: 1, group: 2, tile: 2, dim: 20, ropeDim: 20, depth: 1, ranges: 2, seqs: []sequence{{live: 100, rows: 1}}, forge: forge}
+}
+
+func rotatedAttention(forge func(c *cacheRig)) attendCase {
+	c := forgedAttention(forge)
+	c.ropeDim = 20
+	return c
+}
+
+// shifted gives every slot the place behind its own.
+func shifted(places func(ref.Head, int) []int) func(ref.Head, int) []int {
+	return func(h ref.Head, live int) []int {
+		all := places(h, live)
+		for i := range all {
+			all[i]++
+		}
+		return all
+	}
+}
+
+func rankedEviction(forge func(c *cacheRig)) evictCase {
+	return evictCase{types: h2o.Types{K: "f16", V: "f16"}, dim: 24, kvHeads: 1, most: 8, seqs: []sequence{{live: 50, rows: 3}}, excess: []int{3}, scores: distinct, ranked: true, forge: forge}
+}
+
+// forgedChoice changes every slot of the twin.
+func forgedChoice(scores scoring, forge func(s *ref.Slot)) chooseCase {
+	return chooseCase{kvHeads: 1, seqs: []sequence{{live: 50, rows: 3}}, excess: []int{9}, scores: scores, ends: true, measured: true, forge: func(c *cacheRig) {
+		for i := range c.twin.Slots {
+			forge(&c.twin.Slots[i])
+		}
+	}}
+}
+
+func forgedWindow(forge func(c *cacheRig)) windowCase {
+	return windowCase{attendCase: forgedAttention(nil), forge: forge}
+}
+
+func forgedPool(forge func(o *ref.Observation)) poolCase {
+	return poolCase{Observation: ref.Observation{Window: 4, Kernel: 5, Average: true}, kvHeads: 1, group: 2, seqs: []sequence{{live: 30, rows: 3}}, forge: forge}
+}
+
+func forgedShare(forge func(c *cacheRig)) shareCase {
+	return shareCase{kvHeads: 2, seqs: []sequence{{live: 40, rows: 2}}, budget: 20, added: 1, alpha: 300, recent: 3, scores: distinct, forge: forge}
 }
 
 // forgedEviction changes the twin's live slots.

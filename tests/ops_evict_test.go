@@ -38,7 +38,7 @@ func distinct(rnd *rand.Rand) float32 { return float32(rnd.NormFloat64()) }
 func tied(rnd *rand.Rand) float32     { return float32(rnd.IntN(3)) - 1 }
 func equal(*rand.Rand) float32        { return 0.25 }
 
-func evictCases(launch) (all []opCase) {
+func evictCases(l launch) (all []opCase) {
 	for seed, scores := range []scoring{distinct, tied, equal, distinct, tied} {
 		protect := seed != 3
 		for i, c := range []evictCase{
@@ -51,6 +51,13 @@ func evictCases(launch) (all []opCase) {
 			c.kvHeads, c.seed, c.scores, c.protect, c.wait, c.ranked = 2, uint64(seed), scores, protect, seed == 4, (seed+i)%2 == 0
 			all = append(all, c)
 		}
+	}
+	if l.many { // lavapipe's loops end after 65,535 iterations
+		big := evictCase{types: h2o.Types{K: "f16", V: "q8_0"}, dim: 24, kvHeads: 1, scores: distinct, ranked: true}
+		slots, moves := big, big
+		slots.most, slots.seqs, slots.excess = 64, []sequence{{live: 140_000, rows: 40}}, []int{40}
+		moves.most, moves.seqs, moves.excess = 16_000, []sequence{{live: 40_000, rows: 40}}, []int{16_000}
+		all = append(all, slots, moves)
 	}
 	return append(all, tiesCase)
 }
@@ -100,7 +107,7 @@ func (c evictCase) run(b *bench, l launch) error {
 	k, v := layoutOf(c.types.K, 0, pad), layoutOf(c.types.V, 0, pad)
 	r.add(shaders.Compact{Lanes: uint32(l.lanes), KvHeads: uint32(c.kvHeads), Added: uint32(c.most), KQuads: uint32(k.quads), VQuads: uint32(v.quads),
 		KScales: uint32(k.scales), VScales: uint32(v.scales), Ranked: word(c.ranked), Head: others, KPlane: r.kPlane, VPlane: r.vPlane, Ranks: r.ranksAt,
-		Step: r.step.Range, Table: r.table.Range, Moves: moves.Range, K: r.k.Range, V: r.v.Range, Slots: r.slots.Range}, "", "", c.kvHeads, len(c.seqs), 1)
+		Step: r.step.Range, Table: r.table.Range, Moves: moves.Range, K: r.k.Range, V: r.v.Range, Slots: r.slots.Range}, "", "", c.kvHeads, len(c.seqs), 1+c.most/300)
 	if err := r.rig.run(); err != nil {
 		return err
 	}

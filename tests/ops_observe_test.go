@@ -3,6 +3,7 @@ package tests
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"vkdecode/h2o"
 	"vkdecode/ref"
@@ -81,6 +82,7 @@ func (c windowCase) run(b *bench, l launch) error {
 	for seq := range c.seqs { // rows are looked at once more
 		r.patch(r.step, stepWord(seq, addedWord), 0)
 	}
+	r.turnRows()
 	q := randomFloats(rnd, len(r.rows)*s.heads*s.pad)
 	qs, rope := in(r.rig, "q", q), in(r.rig, "rope", s.turns)
 	y, sums := r.out("y", len(r.rows)*s.yStride), r.out("sums", len(c.seqs)*s.heads*s.stride)
@@ -121,6 +123,20 @@ func (c windowCase) run(b *bench, l launch) error {
 		}
 	}
 	return compare("sums", r.floats(sums), want, attendError)
+}
+
+// turnRows gives the rows of each sequence their neighbours' positions, as they lie in a ring.
+func (c *cacheRig) turnRows() {
+	const posWord = 2
+	rows := slices.Clone(c.rows)
+	for i, row := range rows {
+		next := i + 1
+		if next == len(rows) || rows[next].Seq != row.Seq {
+			next = slices.IndexFunc(rows, func(r ref.Row) bool { return r.Seq == row.Seq })
+		}
+		c.rows[i].Pos = rows[next].Pos
+		c.patch(c.step, 4*(1+i)+posWord, uint32(rows[next].Pos))
+	}
 }
 
 // poolCase makes scores of what was observed.

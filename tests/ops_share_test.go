@@ -28,16 +28,20 @@ func (c shareCase) String() string {
 
 func shareCases(l launch) (all []opCase) {
 	few, many := []sequence{{live: 9, rows: 2}, {rows: 1}, {live: 7}, {live: 30, rows: 3}}, []sequence{{live: 17*l.lanes + 5, rows: 7}}
-	return []opCase{
+	all = []opCase{
 		shareCase{kvHeads: 1, seqs: few, budget: 10, added: 1, alpha: 200, recent: 2, scores: distinct},
-		shareCase{kvHeads: 3, seqs: few, budget: 12, added: 1, alpha: 200, recent: 4, scores: distinct},
-		shareCase{kvHeads: 3, seqs: few, budget: 8, added: 9, alpha: 333, recent: 3, uneven: true, scores: tied},
+		shareCase{kvHeads: 5, seqs: few, budget: 12, added: 1, alpha: 200, recent: 4, scores: distinct},
+		shareCase{kvHeads: 5, seqs: few, budget: 8, added: 9, alpha: 333, recent: 3, uneven: true, scores: tied},
 		shareCase{kvHeads: 5, seqs: many, budget: 60, added: 2, alpha: 0, recent: 11, scores: distinct},
 		shareCase{kvHeads: 5, seqs: many, budget: 60, added: 2, alpha: 1000, recent: 0, uneven: true, scores: distinct},
 		shareCase{kvHeads: 5, seqs: many, budget: 16*l.lanes - 3, added: 2, alpha: 777, recent: 3, uneven: true, scores: tied},
-		shareCase{kvHeads: 3, seqs: few, budget: 5, added: 1, alpha: 500, recent: 5, scores: equal}, // nothing is left beside the window
-		shareCase{kvHeads: 3, seqs: few, budget: 9, added: 1, alpha: 123, recent: 1, scores: equal},
+		shareCase{kvHeads: 5, seqs: few, budget: 5, added: 1, alpha: 500, recent: 5, scores: equal}, // nothing is left beside the window
+		shareCase{kvHeads: 5, seqs: few, budget: 9, added: 1, alpha: 123, recent: 1, scores: equal},
 	}
+	if l.many { // lavapipe's loops end after 65,535 iterations
+		all = append(all, shareCase{kvHeads: 3, seqs: []sequence{{live: 100_000, rows: 3}}, budget: 2000, added: 1, alpha: 200, recent: 40, scores: distinct})
+	}
+	return all
 }
 
 func (c shareCase) run(b *bench, l launch) error {

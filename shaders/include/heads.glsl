@@ -11,6 +11,7 @@ const uint RULE_LAYER = 1 << 16;    // one score for all heads of the layer
 const uint RULE_SELFLESS = 1 << 17; // what a token's own query gives it does not count
 const uint RULE_LIFETIME = 1 << 18; // the score is the mean over the queries that saw the token
 const uint RULE_ADMIT = 1 << 19;    // a token that leaves the recent window in this step goes only when no other may
+const uint RUN = 64; // moves that a workgroup carries out one after another
 
 IN_UVEC4(1, Table)
 

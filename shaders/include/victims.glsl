@@ -16,33 +16,39 @@ uint excess_of(uint live, bool settle) {
 
 // Scores as unsigned integers of the same order. A token that has just left the window comes last where it is admitted.
 uint key(uvec2 slot) {
-    if (has(h, RULE_ADMIT) && slot.x + h.recent >= tokens_from) return NONE - 1;
-    return (slot.y & 0x80000000u) != 0 ? ~slot.y : slot.y | 0x80000000u;
+    uint k = slot.y ^ (0x80000000u | uint(int(slot.y) >> 31));
+    return all(bvec2(has(h, RULE_ADMIT), slot.x + h.recent >= tokens_from)) ? NONE - 1 : k;
 }
 
 bool eligible(uint pos) {
-    return pos + h.recent < tokens_end && pos >= h.sinks && !(pos >= h.pinned.x && pos < h.pinned.y) && !(pos >= h.pinned.z && pos < h.pinned.w);
+    return all(bvec4(pos + h.recent < tokens_end, pos >= h.sinks, pos - h.pinned.x >= h.pinned.y - h.pinned.x, pos - h.pinned.z >= h.pinned.w - h.pinned.z));
 }
 
-// The need-th lowest (need >= 1) of the eligible keys, or of the eligible positions whose key is `tie`, in the heads of so
-// many entries from the given one; two bits a pass. need becomes the rank among those equal to the result. h is left as the
+// lavapipe ends the loops of an invocation after 65,535 iterations, those of all its loops together. So loops over slots
+// take many in an iteration.
+const uint STRIDE = 32;
+
+// The last of so many (need >= 1) who go, in the heads of so many entries from the given one: its key and its position,
+// found two bits a round. need becomes how many of those equal to it in both, one in a head at most, go. h is left as the
 // last entry's.
-uint nth(inout uint need, uint entry, uint heads, bool by_pos, uint tie) {
-    uint found = 0;
-    for (int bit = 30; bit >= 0; bit -= 2) {
+void last_victim(inout uint need, uint entry, uint heads, out uint tie, out uint last) {
+    tie = 0;
+    last = 0;
+    [[dont_unroll]] for (uint round = 0; round < 32; round++) {
+        bool by_pos = round >= 16; // among those of equal key
+        uint bit = 30 - 2 * (round % 16), fixed_bits = bit == 30 ? 0 : NONE << (bit + 2); // those that are found already
+        uvec2 mask = by_pos ? uvec2(NONE, fixed_bits) : uvec2(fixed_bits, 0);
         uint below[3] = uint[3](0, 0, 0); // values whose two bits are less than 1, 2, 3
         for (uint e = 0; e < heads; e++) {
             h = load_head(entry + e);
             uint live = h.live + tokens_new;
-            // Many slots an iteration: lavapipe ends an invocation's loops after 65,535 iterations, nested ones together.
-            for (uint base = gl_LocalInvocationID.x; base < live; base += 16 * gl_WorkGroupSize.x) {
-                [[unroll]] for (uint n = 0; n < 16; n++) {
+            for (uint base = gl_LocalInvocationID.x; base < live; base += STRIDE * gl_WorkGroupSize.x) {
+                [[unroll]] for (uint n = 0; n < STRIDE; n++) {
                     uint i = base + n * gl_WorkGroupSize.x;
                     uvec2 slot = LOAD2(Slots, h.offset + min(i, live - 1));
-                    uint value = by_pos ? slot.x : key(slot);
-                    bool counts = i < live && eligible(slot.x) && (!by_pos || key(slot) == tie) && (bit == 30 || value >> (bit + 2) == found >> (bit + 2));
-                    uint digit = value >> bit & 3;
-                    [[unroll]] for (uint d = 0; d < 3; d++) below[d] += counts && digit <= d ? 1 : 0;
+                    uint k = key(slot), digit = (by_pos ? slot.x : k) >> bit & 3;
+                    bool counts = all(bvec4(i < live, eligible(slot.x), ((k ^ tie) & mask.x) == 0, ((slot.x ^ last) & mask.y) == 0));
+                    [[unroll]] for (uint d = 0; d < 3; d++) below[d] += uint(all(bvec2(counts, digit <= d)));
                 }
             }
         }
@@ -55,13 +61,13 @@ uint nth(inout uint need, uint entry, uint heads, bool by_pos, uint tie) {
             }
         }
         need -= less;
-        found |= digit << bit;
+        if (by_pos) last |= digit << bit;
+        else tie |= digit << bit;
     }
-    return found;
 }
 
 // Whether a slot goes, given the key and the position of the last one that does.
 bool goes(uvec2 slot, uint tie, uint last) {
     uint k = key(slot);
-    return eligible(slot.x) && (k < tie || (k == tie && slot.x <= last));
+    return all(bvec2(eligible(slot.x), any(bvec2(k < tie, all(bvec2(k == tie, slot.x <= last))))));
 }
