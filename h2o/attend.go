@@ -25,6 +25,7 @@ type view struct {
 	first  uint32 // the layer's first entry in the table
 	layer  int
 	heads  Heads
+	kv     int // KV heads of one layer: all, but in the view of all layers
 	splits int
 	stride int    // slots of whole splits
 	slice  int    // rows whose attention is in scratch at once
@@ -35,7 +36,8 @@ const inOrder = math.MaxUint32
 
 func (c *Cache) view(layer int, p *pool, table *runtime.Tensor, slots int) view {
 	split := c.engine.Tuning.Split()
-	v := view{pool: p, table: table, first: uint32(c.first[layer]), layer: layer, heads: c.geometry.Layers[layer], splits: ceil(slots, split), ranks: p.ranks}
+	heads := c.geometry.Layers[layer]
+	v := view{pool: p, table: table, first: uint32(c.first[layer]), layer: layer, heads: heads, kv: heads.KV, splits: ceil(slots, split), ranks: p.ranks}
 	v.stride = v.splits * split
 	perRow := int64(v.heads.Query) * int64(v.stride) * 4
 	v.slice = max(1, min(c.rows, int(int64(c.engine.Tuning.SliceBytes)/perRow)))
@@ -48,6 +50,22 @@ func (c *Cache) view(layer int, p *pool, table *runtime.Tensor, slots int) view 
 // own is the view of a layer's own pool.
 func (c *Cache) own(layer int) view {
 	return c.view(layer, c.pools[layer], c.table, c.Plan.Layers[layer].Most)
+}
+
+// all is the view of joined layers as of one layer with the heads of all.
+func (c *Cache) all() view {
+	v := c.own(0)
+	v.splits = ceil(c.most(), c.engine.Tuning.Split())
+	v.heads = Heads{Query: len(c.pools) * v.heads.Query, KV: len(c.pools) * v.heads.KV}
+	return v
+}
+
+// most is the largest number of live slots in any head.
+func (c *Cache) most() (n int) {
+	for _, l := range c.Plan.Layers {
+		n = max(n, l.Most)
+	}
+	return n
 }
 
 // views are all that there are, for sizes of scratch.
@@ -79,17 +97,21 @@ func (c *Cache) planScratch(a *runtime.Arena) {
 		slots = max(slots, int64(v.slice*v.heads.Query*v.stride))
 		splits = max(splits, int64(v.slice*v.heads.Query*v.splits))
 	}
-	peaks, shares := 2*splits, splits
-	for layer := range c.pools { // single tokens share it
-		n := int64(c.seqs*c.geometry.Layers[layer].Query) * int64(c.tokenSplits(layer))
-		slots, peaks, shares = max(slots, n*int64(c.engine.Tuning.TokenSplit())), max(peaks, n), max(shares, n)
+	peaks, shares, tokens := 2*splits, splits, int64(0) // tokens: heads whose attention of single tokens is in scratch at once
+	for layer := range c.pools {
+		_, row := c.rowOf(layer)
+		tokens = max(tokens, int64(c.seqs*row))
+		if c.Plan.Policy.measures() {
+			n := int64(c.seqs*row) * int64(c.tokenSplits(layer))
+			slots, peaks, shares = max(slots, n*int64(c.engine.Tuning.TokenSplit())), max(peaks, n), max(shares, n)
+		}
 	}
 	c.scratch = scratch{
 		q: a.Tensor("scratch.q", int64(c.rows*heads*pad)*4), e: a.Tensor("scratch.e", slots*4),
 		peaks: a.Tensor("scratch.peaks", peaks*4), shares: a.Tensor("scratch.shares", shares*4), o: a.Tensor("scratch.o", splits*int64(pad)*4),
 	}
 	if c.engine.Tuning.TokenDepth > 0 {
-		c.scratch.parts = a.Tensor("scratch.parts", int64(c.seqs*heads*c.engine.Tuning.Ranges)*int64(pad+4)*4)
+		c.scratch.parts = a.Tensor("scratch.parts", tokens*int64(c.engine.Tuning.Ranges*(pad+4))*4)
 	}
 }
 
@@ -104,14 +126,23 @@ type Activations struct {
 
 // Decode records a layer's attention for up to rows rows, each of its own sequence (batch) or consecutive tokens of one:
 // the new tokens enter the cache, every row attends to what it may see, scores are updated, and what is above the budget
-// goes. What is returned, if not nil, is the attention in parts, and x.Y is left alone: Merge or a product that takes them
+// goes; of joined layers with the last one for all. What is returned, if not nil, is the attention in parts, and x.Y is left alone: Merge or a product that takes them
 // brings them together.
 func (c *Cache) Decode(p *runtime.Program, step *runtime.Tensor, layer, rows int, batch bool, x Activations) (parts *Parts) {
-	v := c.own(layer)
-	if batch && c.whole(x.Rotation) {
+	v, single := c.own(layer), batch && c.whole(x.Rotation)
+	if single {
 		parts = c.attendTokens(p, step, v, rows, x)
 	} else {
 		c.attend(p, step, v, c.Plan.Policy.Update != UpdateNone, rows, batch, x)
+	}
+	if c.joined && layer < len(c.pools)-1 { // the last one settles all
+		return parts
+	}
+	if c.joined {
+		v = c.all()
+	}
+	if single {
+		c.scoreTokens(p, step, v, rows)
 	}
 	c.evict(p, step, v)
 	return parts
@@ -138,7 +169,7 @@ func (c *Cache) attend(p *runtime.Program, step *runtime.Tensor, v view, scores 
 
 // score records what attention makes of the scores: that of n rows from the given one, in so many splits of so many slots.
 func (c *Cache) score(p *runtime.Program, step *runtime.Tensor, v view, row, n, split, splits int) {
-	p.Dispatch(shaders.Score{Lanes: uint32(c.engine.Tuning.Lanes), Split: uint32(split), KvHeads: uint32(v.heads.KV), Group: v.group(),
+	p.Dispatch(shaders.Score{Lanes: uint32(c.engine.Tuning.Lanes), Split: uint32(split), KvHeads: uint32(v.heads.KV), Group: v.group(), LayerHeads: uint32(v.kv),
 		Head: v.first, Layer: uint32(v.layer), Row: uint32(row), Rows: uint32(n), Stride: uint32(splits * split), Splits: uint32(splits),
 		Step: step.Range, Table: v.table.Range, E: c.scratch.e.Range, Shares: c.scratch.shares.Range, Slots: v.slots.Range, SlotsOut: v.slots.Range},
 		c.engine.Variant("", ""), splits, v.heads.KV, c.seqs)

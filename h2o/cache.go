@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"vkdecode/runtime"
 	"vkdecode/shaders"
@@ -27,7 +28,9 @@ type Cache struct {
 	seqs     int
 	rows     int // rows of a step, at most
 
-	pools   []*pool         // by layer
+	pools   []*pool         // by layer; joined: all are one
+	base    []int           // per layer: its first slot in the pool
+	joined  bool            // the layers' slots lie together, so that a step settles all layers at once
 	table   *runtime.Tensor // (layers, seqs, KV heads) entries
 	first   []int           // per layer: its first entry in the tables
 	moves   *runtime.Tensor
@@ -44,16 +47,19 @@ type pool struct {
 	ranks          uint32          // first element of ranks in slots
 }
 
-// newPool plans a pool of so many slots.
-func (c *Cache) newPool(a *runtime.Arena, name string, n int) *pool {
+// newPool plans a pool for layers of so many slots.
+func (c *Cache) newPool(a *runtime.Arena, name string, layers ...int) *pool {
 	k, v, pad := layouts[c.Plan.Types.K], layouts[c.Plan.Types.V], c.geometry.HeadPad(c.Plan.Types)
-	slots := int64(n)
+	var slots, kBytes, vBytes int64
+	for _, n := range layers {
+		slots, kBytes, vBytes = slots+int64(n), kBytes+k.tensorBytes(pad, n), vBytes+v.tensorBytes(pad, n)
+	}
 	bytes, ranks := slots*TableBytes, uint32(0)
 	if c.ranked() {
-		bytes, ranks = bytes+(slots+1)/2*8, uint32(n)
+		bytes, ranks = bytes+(slots+1)/2*8, uint32(slots)
 	}
 	return &pool{
-		k: a.Tensor("kv.k."+name, slots*k.bytes(pad)), v: a.Tensor("kv.v."+name, slots*v.bytes(pad)),
+		k: a.Tensor("kv.k."+name, kBytes), v: a.Tensor("kv.v."+name, vBytes),
 		kPlane: k.plane(pad, slots), vPlane: v.plane(pad, slots),
 		slots: a.Tensor("slots."+name, bytes), ranks: ranks,
 	}
@@ -65,17 +71,26 @@ func (c *Cache) ranked() bool { return c.Plan.Renumber || c.Plan.Staged }
 // NewCache plans the memory of a cache for so many sequences and rows per step.
 func NewCache(e *runtime.Engine, a *runtime.Arena, g Geometry, p *Plan, seqs, rows int) (*Cache, error) {
 	c := &Cache{Plan: p, geometry: g, engine: e, seqs: seqs, rows: rows}
-	entries := 0
+	var slots []int // by layer
+	all, entries := 0, 0
 	for i, l := range g.Layers {
-		if err := c.fits(fmt.Sprintf("layer %d", i), seqs*l.KV, p.Layers[i].Capacity); err != nil {
-			return nil, err
+		slots = append(slots, seqs*l.KV*p.Layers[i].Capacity)
+		c.base, c.first = append(c.base, all), append(c.first, entries)
+		all, entries = all+slots[i], entries+seqs*l.KV
+	}
+	if c.joined = c.joins(all); c.joined {
+		c.pools = slices.Repeat([]*pool{c.newPool(a, "layers", slots...)}, len(slots))
+	} else {
+		clear(c.base)
+		for i, l := range g.Layers {
+			if err := c.fits(fmt.Sprintf("layer %d", i), seqs*l.KV, p.Layers[i].Capacity); err != nil {
+				return nil, err
+			}
+			c.pools = append(c.pools, c.newPool(a, fmt.Sprint(i), slots[i]))
 		}
-		c.pools = append(c.pools, c.newPool(a, fmt.Sprint(i), seqs*l.KV*p.Layers[i].Capacity))
-		c.first = append(c.first, entries)
-		entries += seqs * l.KV
 	}
 	c.table = a.Tensor("table.heads", int64(entries)*headBytes)
-	c.moves = a.Tensor("table.moves", int64(seqs*g.mostKV()*p.Added)*8)
+	c.moves = a.Tensor("table.moves", int64(entries*p.Added)*8)
 	logged := entries * p.Added
 	if p.Staged {
 		if err := c.fits("a prompt", seqs*g.mostKV(), p.Work); err != nil {
@@ -89,18 +104,31 @@ func NewCache(e *runtime.Engine, a *runtime.Arena, g Geometry, p *Plan, seqs, ro
 	return c, nil
 }
 
+// joins tells whether the layers can have their so many slots in one pool: one sequence, heads that are the same in every
+// layer, and buffers that the device can bind as a whole.
+func (c *Cache) joins(slots int) bool {
+	k, v := c.VectorBytes()
+	const table = 3 * TableBytes // with ranks a slot takes one and a half elements of eight bytes, and elements are limited, too
+	return c.seqs == 1 && c.geometry.alike() && int64(slots)*int64(max(k, v, table)) <= c.bindable()
+}
+
+// bindable is the most bytes of K or V that the device can bind.
+func (c *Cache) bindable() int64 {
+	limits := c.engine.Device.Info.Limits
+	limit := min(limits.MaxStorageRange, limits.MaxAllocation)
+	if c.engine.Tuning.Form == shaders.Texel {
+		limit = min(limit, quadBytes*int64(limits.MaxTexelElements))
+	}
+	return limit
+}
+
 // fits tells whether K and V of a pool can be bound.
 func (c *Cache) fits(what string, heads, capacity int) error {
-	p, limits := c.Plan, c.engine.Device.Info.Limits
-	pad := c.geometry.HeadPad(p.Types)
-	k, v := layouts[p.Types.K].bytes(pad), layouts[p.Types.V].bytes(pad) // per slot
-	limit := limits.MaxStorageRange
-	if c.engine.Tuning.Form == shaders.Texel {
-		limit = min(limit, 16*int64(limits.MaxTexelElements))
-	}
-	name, bytes := "K", k
+	p, limit := c.Plan, c.bindable()
+	k, v := c.VectorBytes()
+	name, bytes := "K", int64(k)
 	if v > k {
-		name, bytes = "V", v
+		name, bytes = "V", int64(v)
 	}
 	if need := int64(heads*capacity) * bytes; need > limit {
 		fit := int(limit / (int64(heads) * bytes)) // slots per KV head
@@ -114,7 +142,7 @@ func (c *Cache) fits(what string, heads, capacity int) error {
 func (c *Cache) Reset() error {
 	err := c.writeTable(c.table, func(layer, head int) entry {
 		l := c.Plan.Layers[layer]
-		return entry{offset: head * l.Capacity, capacity: l.Capacity, budget: l.Budget, recent: l.Recent, policy: c.Plan.Policy, slack: uint32(c.Plan.Policy.Every - 1)}
+		return entry{offset: c.base[layer] + head*l.Capacity, capacity: l.Capacity, budget: l.Budget, recent: l.Recent, policy: c.Plan.Policy, slack: uint32(c.Plan.Policy.Every - 1)}
 	})
 	if err != nil || c.stage == nil {
 		return err

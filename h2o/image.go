@@ -102,7 +102,7 @@ func (c *Cache) SetImage(seq, layer, seen int, image *LayerImage) error {
 // slots lie.
 func (c *Cache) place(layer, seq, seen int, image *LayerImage, table []byte) (offsets []int, err error) {
 	plan, heads := c.Plan.Layers[layer], c.geometry.Layers[layer].KV
-	next, budgets := seq*heads*(plan.Budget+c.Plan.Added), 0
+	next, budgets := c.base[layer]+seq*heads*(plan.Budget+c.Plan.Added), 0
 	for kv := range image.Heads {
 		h, at := &image.Heads[kv], table[kv*headBytes:]
 		word := func(i int) int { return int(binary.LittleEndian.Uint32(at[4*i:])) }
@@ -114,7 +114,7 @@ func (c *Cache) place(layer, seq, seen int, image *LayerImage, table []byte) (of
 			set(2, h.Budget)
 			next += h.Budget + c.Plan.Added
 		}
-		end := c.seqs * heads * plan.Capacity
+		end := c.base[layer] + c.seqs*heads*plan.Capacity
 		switch offset, capacity := word(0), word(1); {
 		case c.shares() && budgets > heads*plan.Budget || !c.shares() && h.Budget != 0:
 			err = fmt.Errorf("a budget of %d slots of its own, and the layer has %d for each head", h.Budget, plan.Budget)

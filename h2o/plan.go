@@ -26,6 +26,11 @@ func (g Geometry) KVHeads() (n int) {
 	return n
 }
 
+// alike tells whether all layers have the same heads.
+func (g Geometry) alike() bool {
+	return !slices.ContainsFunc(g.Layers, func(l Heads) bool { return l != g.Layers[0] })
+}
+
 // TableBytes is the size of a slot's position and score.
 const TableBytes = 8
 

@@ -52,7 +52,7 @@ func everyPolicy() (all []string) {
 
 // engine is enough of one to plan a cache.
 func engine() *runtime.Engine {
-	info := vk.DeviceInfo{Limits: vk.Limits{SubgroupSize: 8, MaxStorageRange: 1 << 40, MaxTexelElements: 1 << 30}}
+	info := vk.DeviceInfo{Limits: vk.Limits{SubgroupSize: 8, MaxStorageRange: 1 << 40, MaxAllocation: 1 << 40, MaxTexelElements: 1 << 30}}
 	return &runtime.Engine{Device: &vk.Device{Info: info}, Tuning: runtime.TuningFor(info)}
 }
 

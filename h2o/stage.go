@@ -73,7 +73,7 @@ func (c *Cache) Observed() *runtime.Tensor { return c.stage.observed }
 // the layer must have been entered, and is left after the last chunk; otherwise the chunk is all.
 func (c *Cache) Prompt(p *runtime.Program, step *runtime.Tensor, layer, rows int, x Activations) {
 	if c.stage == nil {
-		c.Decode(p, step, layer, rows, false, x) // in no parts: rows are of one sequence
+		c.Decode(p, step, layer, rows, false, x) // in no parts: the rows are of one sequence
 		return
 	}
 	if !c.Plan.Exact {
@@ -136,7 +136,7 @@ func (c *Cache) ringOf(layer int) vk.Range {
 
 // share records how the heads of a layer share its slots.
 func (c *Cache) share(p *runtime.Program, step *runtime.Tensor, v view) {
-	p.Dispatch(shaders.Share{Lanes: uint32(c.engine.Tuning.Lanes), KvHeads: uint32(v.heads.KV), Head: v.first, Budget: uint32(c.Plan.Layers[v.layer].Budget), Added: uint32(c.Plan.Added), Alpha: uint32(c.Plan.Prefill.Alpha),
+	p.Dispatch(shaders.Share{Lanes: uint32(c.engine.Tuning.Lanes), KvHeads: uint32(v.heads.KV), Head: v.first, Slot: uint32(c.base[v.layer]), Budget: uint32(c.Plan.Layers[v.layer].Budget), Added: uint32(c.Plan.Added), Alpha: uint32(c.Plan.Prefill.Alpha),
 		Step: step.Range, Table: v.table.Range, Slots: v.slots.Range, PromptTable: v.table.Range, PoolTable: c.table.Range},
 		c.engine.Variant("", ""), c.seqs, 1, 1)
 }

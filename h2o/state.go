@@ -33,17 +33,17 @@ func (c *Cache) State(seq int) (*State, error) {
 	}
 	s := &State{}
 	for layer, l := range c.geometry.Layers {
-		pool := make([]byte, c.pools[layer].slots.Bytes)
-		if err := c.engine.Device.Read(pool, c.pools[layer].slots.Range); err != nil {
+		pool := make([]byte, c.seqs*l.KV*c.Plan.Layers[layer].Capacity*TableBytes)
+		if err := c.engine.Device.Read(pool, c.pools[layer].slots.Slice(int64(c.base[layer]*TableBytes), int64(len(pool)))); err != nil {
 			return nil, err
 		}
 		heads := LayerState{}
 		for kv := range l.KV {
 			entry := c.entry(table, layer, seq, kv)
-			offset, live := entry(0), entry(3)
+			offset, live := int(entry(0))-c.base[layer], entry(3)
 			slots := make([]logged, live)
 			for i := range slots {
-				slots[i] = readLogged(pool[TableBytes*(int(offset)+i):])
+				slots[i] = readLogged(pool[TableBytes*(offset+i):])
 			}
 			slices.SortFunc(slots, func(a, b logged) int { return cmp.Compare(a.pos, b.pos) })
 			h := HeadState{Positions: []uint32{}, Scores: []float32{}, Evicted: int(entry(7))}

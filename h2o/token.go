@@ -10,23 +10,38 @@ import (
 
 // Parts is attention that is not brought together yet: for every query head what each range of its slots came to.
 type Parts struct {
-	vk.Range     // (rows, Heads, Count) Pad f32, then four f32 of its maximum and sum: attend_token.comp
+	vk.Range     // (rows, All, Count) Pad f32, then four f32 of its maximum and sum: attend_token.comp
 	Count, Heads int
 	Dim, Pad     int // of a head: that count, that are there
+	First, All   int // the layer's first head in a row, and how many a row has
 }
 
-// Stride is the size of a row, in f32.
-func (p *Parts) Stride() int { return p.Heads * p.Count * (p.Pad + 4) }
+// Head is the size of a head's parts, in f32.
+func (p *Parts) Head() int { return p.Count * (p.Pad + 4) }
 
 // tokenTile is how many query heads a workgroup of attend_token takes, at most.
 const tokenTile = 4
 
 // tokenSplits is the number of splits of a layer's heads for attention of single tokens, 0 if that is not one kernel.
 func (c *Cache) tokenSplits(layer int) int {
-	if split := c.engine.Tuning.TokenSplit(); split > 0 {
-		return ceil(c.Plan.Layers[layer].Most, split)
+	split, slots := c.engine.Tuning.TokenSplit(), c.Plan.Layers[layer].Most
+	if split == 0 {
+		return 0
 	}
-	return 0
+	if c.joined {
+		slots = c.most()
+	}
+	return ceil(slots, split)
+}
+
+// rowOf is where a layer's query heads begin in a row of what attention of single tokens leaves, and how many the row has.
+// Joined layers leave it side by side, until all are settled.
+func (c *Cache) rowOf(layer int) (first, all int) {
+	heads := c.geometry.Layers[layer].Query
+	if c.joined {
+		return layer * heads, len(c.pools) * heads
+	}
+	return 0, heads
 }
 
 // whole tells whether attention where every row is the new token of its sequence can be one kernel. It reads heads as vec4
@@ -36,7 +51,7 @@ func (c *Cache) whole(r Rotation) bool {
 }
 
 // attendTokens records the attention of rows that are the new tokens of as many sequences: they enter the cache and attend
-// to it, and scores are updated.
+// to it.
 func (c *Cache) attendTokens(p *runtime.Program, step *runtime.Tensor, v view, rows int, x Activations) *Parts {
 	t, pad := c.engine.Tuning, c.geometry.HeadPad(c.Plan.Types)
 	wide := 1
@@ -47,15 +62,21 @@ func (c *Cache) attendTokens(p *runtime.Program, step *runtime.Tensor, v view, r
 	if c.Plan.Policy.measures() {
 		measured = 1
 	}
-	stride := uint32(splits * t.TokenSplit())
+	first, all := c.rowOf(v.layer)
 	p.Dispatch(shaders.AttendToken{Lanes: uint32(t.Lanes), Depth: uint32(t.TokenDepth), KvHeads: uint32(v.heads.KV), Group: v.group(), HeadTile: uint32(tile),
 		HeadDim: uint32(c.geometry.HeadDim), HeadPad: uint32(pad), RopeDim: uint32(x.Dim), Wide: uint32(wide), Ranges: uint32(t.Ranges), Scored: measured,
-		Head: v.first, XStride: uint32(x.XStride / 4), Stride: stride, Splits: uint32(splits), Scale: float32(1 / math.Sqrt(float64(c.geometry.HeadDim))),
+		Head: v.first, XStride: uint32(x.XStride / 4), Stride: uint32(splits * t.TokenSplit()), Splits: uint32(splits), First: uint32(first), Heads: uint32(all), Scale: float32(1 / math.Sqrt(float64(c.geometry.HeadDim))),
 		Step: step.Range, Table: v.table.Range, K: v.k.Range, V: v.v.Range, X: x.X, Rope: x.Table.Range,
 		KOut: v.k.Range, VOut: v.v.Range, SlotsOut: v.slots.Range, Parts: c.scratch.parts.Range, E: c.scratch.e.Range, Peaks: c.scratch.peaks.Range},
 		c.engine.Variant("", c.Plan.Types.K), t.Ranges, v.heads.KV*ceil(int(v.group()), tile), rows)
-	if measured == 1 {
-		p.Dispatch(shaders.Shares{Lanes: uint32(t.Lanes), Split: uint32(t.TokenSplit()), KvHeads: uint32(v.heads.KV), Group: v.group(), Count: uint32(t.Ranges), PadQuads: uint32(pad / 4),
+	return &Parts{Range: c.scratch.parts.Range, Count: t.Ranges, Heads: v.heads.Query, Dim: c.geometry.HeadDim, Pad: pad, First: first, All: all}
+}
+
+// scoreTokens records what that attention makes of the scores.
+func (c *Cache) scoreTokens(p *runtime.Program, step *runtime.Tensor, v view, rows int) {
+	t, splits := c.engine.Tuning, c.tokenSplits(v.layer)
+	if c.Plan.Policy.measures() {
+		p.Dispatch(shaders.Shares{Lanes: uint32(t.Lanes), Split: uint32(t.TokenSplit()), KvHeads: uint32(v.heads.KV), Group: v.group(), Count: uint32(t.Ranges), PadQuads: uint32(c.geometry.HeadPad(c.Plan.Types) / 4),
 			Head: v.first, Splits: uint32(splits),
 			Step: step.Range, Table: v.table.Range, Parts: c.scratch.parts.Range, Peaks: c.scratch.peaks.Range, Shares: c.scratch.shares.Range},
 			c.engine.Variant("", ""), v.heads.Query, rows, 1)
@@ -63,13 +84,12 @@ func (c *Cache) attendTokens(p *runtime.Program, step *runtime.Tensor, v view, r
 	if c.Plan.Policy.Update != UpdateNone {
 		c.score(p, step, v, 0, rows, t.TokenSplit(), splits)
 	}
-	return &Parts{Range: c.scratch.parts.Range, Count: t.Ranges, Heads: v.heads.Query, Dim: c.geometry.HeadDim, Pad: pad}
 }
 
 // Merge records y (rows, yStride) f32 = the attention that the parts make.
 func (c *Cache) Merge(p *runtime.Program, step *runtime.Tensor, parts *Parts, rows int, y vk.Range, yStride int) {
 	t := c.engine.Tuning
 	p.Dispatch(shaders.MergeParts{Lanes: uint32(t.Lanes), Count: uint32(parts.Count), Heads: uint32(parts.Heads), HeadQuads: uint32(parts.Dim / 4), PadQuads: uint32(parts.Pad / 4),
-		YStride: uint32(yStride / 4), Step: step.Range, Parts: parts.Range, Y: y},
+		First: uint32(parts.First), All: uint32(parts.All), YStride: uint32(yStride / 4), Step: step.Range, Parts: parts.Range, Y: y},
 		c.engine.Variant("", ""), ceil(parts.Heads*parts.Dim/4, t.Lanes), rows, 1)
 }

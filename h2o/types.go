@@ -81,6 +81,11 @@ func (l layout) bytes(pad int) int64 {
 	return int64(pad/l.pack)*quadBytes + int64(l.scales(pad))*scaleBytes
 }
 
+// tensorBytes is the size of so many slots in whole uvec4: what scales leave of the last one, 12 bytes at most, is counted.
+func (l layout) tensorBytes(pad, slots int) int64 {
+	return (int64(slots)*l.bytes(pad) + quadBytes - 1) / quadBytes * quadBytes
+}
+
 // plane is the uvec4 at which the scales of a tensor of so many slots begin.
 func (l layout) plane(pad int, slots int64) uint32 { return uint32(slots * int64(pad/l.pack)) }
 
@@ -109,12 +114,10 @@ func (g Geometry) Bytes(t Types, slots int) (sum int64) {
 	return sum
 }
 
-// layerBytes is the size of K and V for so many slots of a layer. Each tensor is whole uvec4: what scales leave of the last
-// one, 12 bytes at most, is counted.
+// layerBytes is the size of K and V for so many slots of a layer.
 func (g Geometry) layerBytes(t Types, slots int) (sum int64) {
 	for _, name := range []string{t.K, t.V} {
-		bytes := int64(slots) * layouts[name].bytes(g.HeadPad(t))
-		sum += (bytes + quadBytes - 1) / quadBytes * quadBytes
+		sum += layouts[name].tensorBytes(g.HeadPad(t), slots)
 	}
 	return sum
 }

@@ -229,7 +229,7 @@ func (m *Matrix) multiply(e *runtime.Engine, p *runtime.Program, step *runtime.T
 	}
 	if u.parts != nil {
 		k.Parts, k.Heads, k.HeadQuads, k.PadQuads = uint32(u.parts.Count), uint32(u.parts.Heads), uint32(u.parts.Dim/4), uint32(u.parts.Pad/4)
-		k.X, k.XStride = u.parts.Range, uint32(u.parts.Stride()/4)
+		k.X, k.XStride, k.XOffset = u.parts.Range, uint32(u.parts.All*u.parts.Head()/4), uint32(u.parts.First*u.parts.Head()/4)
 	}
 	if m.bias != nil {
 		k.Biased, k.Bias = 1, m.bias.Range

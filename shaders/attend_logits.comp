@@ -5,6 +5,7 @@
 #include "include/step.glsl"
 #include "include/heads.glsl"
 #include "reduce.glsl"
+#include "include/exp.glsl"
 #include "include/scales.glsl"
 #include "pack.glsl"
 // First part of attention: e = exp(q k - m) for the slots of one split, with the split's own maximum m and sum of e.
@@ -92,9 +93,9 @@ void main() {
                 }
             }
             [[unroll]] for (uint n = 0; n < QUERIES; n++) {
-                float sum = SCALED ? 0.0 : dots[n];
+                float sum = 0; // of a part: shorter sums round less
                 [[unroll]] for (uint i = 0; i < PACK; i++) sum += k[i] * q[n * QUADS + (p * PACK + i) / 4][i % 4];
-                dots[n] = SCALED ? dots[n] + scales[p * PACK / BLOCK / 2][p * PACK / BLOCK % 2] * sum : sum;
+                dots[n] += SCALED ? scales[p * PACK / BLOCK / 2][p * PACK / BLOCK % 2] * sum : sum;
             }
         }
         [[unroll]] for (uint n = 0; n < QUERIES; n++) {
@@ -109,7 +110,7 @@ void main() {
         uint slot = begin + s * lanes + lane;
         [[unroll]] for (uint n = 0; n < QUERIES; n++) {
             uint row = first + n / HEAD_TILE, head = head0 + n % HEAD_TILE;
-            float logit = logits[s * QUERIES + n], v = logit == NEVER ? 0.0 : exp(logit - most[n]);
+            float logit = logits[s * QUERIES + n], v = logit == NEVER ? 0.0 : exp_of(logit - most[n]);
             sum[n] += v;
             if (row < rows && head < head_end) e[(row * HEADS + head) * push.stride + slot] = v;
         }

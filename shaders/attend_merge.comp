@@ -4,6 +4,7 @@
 #include "include/step.glsl"
 #include "include/heads.glsl"
 #include "reduce.glsl"
+#include "include/exp.glsl"
 // Last part of attention: y = sum over splits of f o, with f = exp(m - max m) / sum over splits of exp(m - max m) sum.
 // f also turns the e of a split into probabilities. Grid: x over query heads, y over rows. Twin: ref/attend.go
 layout(local_size_x_id = 0) in;
@@ -39,14 +40,14 @@ void main() {
     most = reduce_max(most);
     for (uint s = lane; s < splits; s += lanes) {
         vec2 peak = LOAD2(Peaks, base + s);
-        sum += exp(peak.x - most) * peak.y;
+        sum += exp_of(peak.x - most) * peak.y;
     }
     float scale = 1.0 / reduce_add(sum);
-    for (uint s = lane; s < splits; s += lanes) shares[base + s] = exp(LOAD2(Peaks, base + s).x - most) * scale;
+    for (uint s = lane; s < splits; s += lanes) shares[base + s] = exp_of(LOAD2(Peaks, base + s).x - most) * scale;
     if (VALUES == 0) return;
     for (uint i = lane; i < QUADS; i += lanes) {
         vec4 v = vec4(0);
-        for (uint s = 0; s < splits; s++) v += exp(LOAD2(Peaks, base + s).x - most) * LOAD(O, (base + s) * QUADS + i);
+        for (uint s = 0; s < splits; s++) v += exp_of(LOAD2(Peaks, base + s).x - most) * LOAD(O, (base + s) * QUADS + i);
         for (uint d = 0; d < 4; d++)
             if (i * 4 + d < HEAD_DIM) y[row * push.y_stride + head * HEAD_DIM + i * 4 + d] = v[d] * scale;
     }

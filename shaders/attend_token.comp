@@ -5,6 +5,7 @@
 #include "include/step.glsl"
 #include "include/heads.glsl"
 #include "reduce.glsl"
+#include "include/exp.glsl"
 #include "pack.glsl"
 // All of a layer's attention where every row is the one new token of its sequence, in one walk over the cache: q and k are
 // rotated, k and v enter the slot behind the live ones, and of each range of slots o = sum of e v is left with the range's
@@ -30,6 +31,8 @@ layout(push_constant) uniform Push {
     uint x_stride; // vec4 per row of x
     uint stride;   // of e, in slots
     uint splits;   // stride of peaks, in splits
+    uint first;    // first query head of the layer in a row of Parts, E and Peaks
+    uint heads;    // query heads in such a row
     float scale;   // of q: 1 / sqrt(HEAD_DIM)
 } push;
 IN_UVEC4(2, K)                                                   // (slots, HEAD_PAD) packed
@@ -74,13 +77,16 @@ void main() {
     uint split = range * per_range, end = min(split + per_range, splits);
     bool owner = split < end && end == splits; // the new token is in this range
 
-    [[unroll]] for (uint n = 0; n < HEAD_TILE * QUADS; n += lanes) { // each lane rotates a part and hands it to the others
-        uint i = min(n + lane, HEAD_TILE * QUADS - 1);
-        hold(push.scale * rotated(row, min(head0 + i / QUADS, head_end - 1), i % QUADS, token.z));
-        [[unroll]] for (uint l = 0; l < lanes; l++)
-            if (n + l < HEAD_TILE * QUADS) q[n + l] = held(l);
-        release();
-    }
+    [[unroll]] for (uint t = 0; t < HEAD_TILE; t++)
+        [[unroll]] for (uint d = 0; d < QUADS; d++) {
+            uint n = t * QUADS + d, i = min(n + lane, HEAD_TILE * QUADS - 1);
+            if (n % lanes == 0) { // each lane rotates a part and hands it to the others
+                if (n > 0) release();
+                hold(push.scale * rotated(row, min(head0 + i / QUADS, head_end - 1), i % QUADS, token.z));
+            }
+            q[n] = held(n % lanes);
+        }
+    release();
     [[unroll]] for (uint n = 0; n < PACKS; n += lanes) {
         uint i = min(n + lane, PACKS - 1);
         float k[PACK], v[PACK];
@@ -100,12 +106,12 @@ void main() {
         v = unpack(packed_v);
         [[unroll]] for (uint d = 0; d < PACK; d += 4) {
             hold(vec4(k[d], k[d + 1], k[d + 2], k[d + 3]));
-            [[unroll]] for (uint l = 0; l < lanes; l++)
+            [[unroll]] for (uint l = 0; l < min(lanes, PACKS); l++)
                 [[unroll]] for (uint e = 0; e < 4; e++)
                     if (n + l < PACKS) k_new[(n + l) * PACK + d + e] = held(l)[e];
             release();
             hold(vec4(v[d], v[d + 1], v[d + 2], v[d + 3]));
-            [[unroll]] for (uint l = 0; l < lanes; l++)
+            [[unroll]] for (uint l = 0; l < min(lanes, PACKS); l++)
                 [[unroll]] for (uint e = 0; e < 4; e++)
                     if (n + l < PACKS) v_new[(n + l) * PACK + d + e] = held(l)[e];
             release();
@@ -116,8 +122,11 @@ void main() {
     float own[HEAD_TILE], peak[HEAD_TILE], sum[HEAD_TILE]; // own: q k of the new token
     [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
         own[t] = 0;
-        [[unroll]] for (uint p = 0; p < PACKS; p++)
-            [[unroll]] for (uint i = 0; i < PACK; i++) own[t] += k_new[p * PACK + i] * q[t * QUADS + (p * PACK + i) / 4][i % 4];
+        [[unroll]] for (uint p = 0; p < PACKS; p++) {
+            float part = 0;
+            [[unroll]] for (uint i = 0; i < PACK; i++) part += k_new[p * PACK + i] * q[t * QUADS + (p * PACK + i) / 4][i % 4];
+            own[t] += part;
+        }
         peak[t] = NEVER;
         sum[t] = 0;
         [[unroll]] for (uint i = 0; i < OWN * PACK; i++) acc[t * OWN * PACK + i] = 0;
@@ -133,8 +142,11 @@ void main() {
                 [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) dots[t] = 0;
                 [[unroll]] for (uint p = 0; p < PACKS; p++) {
                     float k[PACK] = unpack(LOAD(K, at * PACKS + p));
-                    [[unroll]] for (uint t = 0; t < HEAD_TILE; t++)
-                        [[unroll]] for (uint i = 0; i < PACK; i++) dots[t] += k[i] * q[t * QUADS + (p * PACK + i) / 4][i % 4];
+                    [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
+                        float part = 0; // shorter sums round less
+                        [[unroll]] for (uint i = 0; i < PACK; i++) part += k[i] * q[t * QUADS + (p * PACK + i) / 4][i % 4];
+                        dots[t] += part;
+                    }
                 }
                 [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
                     float logit = slot < fresh ? dots[t] : slot == fresh ? own[t] : NEVER;
@@ -144,21 +156,21 @@ void main() {
             }
             [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
                 most[t] = reduce_max(most[t]);
-                float shrink = exp(peak[t] - most[t]);
+                float shrink = exp_of(peak[t] - most[t]);
                 peak[t] = most[t];
                 sum[t] *= shrink;
                 [[unroll]] for (uint i = 0; i < OWN * PACK; i++) acc[t * OWN * PACK + i] *= shrink;
                 uint head = head0 + t;
-                if (SCORED == 1 && lane == 0 && head < head_end) peaks[(row * HEADS + head) * push.splits + split] = peak[t];
+                if (SCORED == 1 && lane == 0 && head < head_end) peaks[(row * push.heads + push.first + head) * push.splits + split] = peak[t];
             }
             [[unroll]] for (uint s = 0; s < DEPTH; s++) {
                 uint slot = first + s * lanes + lane;
                 vec4 weights = vec4(0);
                 [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
-                    float w = exp(e[s * HEAD_TILE + t] - peak[t]);
+                    float w = exp_of(e[s * HEAD_TILE + t] - peak[t]);
                     sum[t] += w;
                     weights[t] = slot < fresh ? w : 0; // v of the new token may not be there yet
-                    if (SCORED == 1 && head0 + t < head_end) e_out[(row * HEADS + head0 + t) * push.stride + slot] = w;
+                    if (SCORED == 1 && head0 + t < head_end) e_out[(row * push.heads + push.first + head0 + t) * push.stride + slot] = w;
                 }
                 hold(weights);
                 [[unroll]] for (uint l = 0; l < lanes; l += lanes / WIDE) {
@@ -183,8 +195,8 @@ void main() {
         [[dont_unroll]] for (uint i = 0; i < HEAD_TILE * OWN * PACK; i++) sums[i] = reduce_stride(sums[i], WIDE);
     }
     [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
-        float total = reduce_add(sum[t]), w = owner ? exp(own[t] - peak[t]) : 0.0;
-        uint head = head0 + t, base = ((row * HEADS + head) * RANGES + range) * (QUADS + 1);
+        float total = reduce_add(sum[t]), w = owner ? exp_of(own[t] - peak[t]) : 0.0;
+        uint head = head0 + t, base = ((row * push.heads + push.first + head) * RANGES + range) * (QUADS + 1);
         if (lane == 0 && head < head_end) parts[base + QUADS] = vec4(peak[t], total, 0, 0);
         [[unroll]] for (uint o = 0; o < OWN; o++) {
             uint part = o * WIDE + lane;

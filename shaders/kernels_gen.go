@@ -208,6 +208,8 @@ type AttendToken struct {
 	XStride uint32  // vec4 per row of x
 	Stride  uint32  // of e, in slots
 	Splits  uint32  // stride of peaks, in splits
+	First   uint32  // first query head of the layer in a row of Parts, E and Peaks
+	Heads   uint32  // query heads in such a row
 	Scale   float32 // of q: 1 / sqrt(HEAD_DIM)
 
 	Step     vk.Range
@@ -224,7 +226,7 @@ type AttendToken struct {
 	Peaks    vk.Range // (rows, heads, splits) m of the splits
 }
 
-var attendTokenInfo = info{name: "attend_token", weights: false, cache: true, push: 20, count: 11, bindings: []bindingInfo{
+var attendTokenInfo = info{name: "attend_token", weights: false, cache: true, push: 28, count: 11, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},   // Step
 	{vk.RGBA32Uint, Read},   // Table
 	{vk.RGBA32Uint, Read},   // K
@@ -241,12 +243,14 @@ var attendTokenInfo = info{name: "attend_token", weights: false, cache: true, pu
 
 // Call implements Kernel.
 func (k AttendToken) Call(v Variant) (Call, error) {
-	push := make([]byte, 20)
+	push := make([]byte, 28)
 	binary.LittleEndian.PutUint32(push[0:], k.Head)
 	binary.LittleEndian.PutUint32(push[4:], k.XStride)
 	binary.LittleEndian.PutUint32(push[8:], k.Stride)
 	binary.LittleEndian.PutUint32(push[12:], k.Splits)
-	binary.LittleEndian.PutUint32(push[16:], math.Float32bits(k.Scale))
+	binary.LittleEndian.PutUint32(push[16:], k.First)
+	binary.LittleEndian.PutUint32(push[20:], k.Heads)
+	binary.LittleEndian.PutUint32(push[24:], math.Float32bits(k.Scale))
 	return attendTokenInfo.call(v, []uint32{k.Lanes, k.Depth, k.KvHeads, k.Group, k.HeadTile, k.HeadDim, k.HeadPad, k.RopeDim, k.Wide, k.Ranges, k.Scored}, push, []vk.Range{k.Step, k.Table, k.K, k.V, k.X, k.Rope, k.KOut, k.VOut, k.SlotsOut, k.Parts, k.E, k.Peaks})
 }
 
@@ -623,6 +627,7 @@ type Matmul struct {
 	First   uint32  // first row of this slice of the matrix
 	Count   uint32  // rows of the whole matrix
 	XStride uint32  // vec4 per row of x
+	XOffset uint32  // vec4 before this matrix's first input in a row of x
 	YStride uint32  // f32 per row of y and res
 	YOffset uint32  // f32 before this matrix's first output in a row of y and res
 	Eps     float32 // of the norm
@@ -637,7 +642,7 @@ type Matmul struct {
 	Y    vk.Range // (rows, y_stride) f32
 }
 
-var matmulInfo = info{name: "matmul", weights: true, cache: false, push: 28, count: 12, bindings: []bindingInfo{
+var matmulInfo = info{name: "matmul", weights: true, cache: false, push: 32, count: 12, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},  // Step
 	{vk.RGBA32Uint, Read},  // W
 	{vk.RGBA32Uint, Read},  // S
@@ -653,14 +658,15 @@ var matmulInfo = info{name: "matmul", weights: true, cache: false, push: 28, cou
 
 // Call implements Kernel.
 func (k Matmul) Call(v Variant) (Call, error) {
-	push := make([]byte, 28)
+	push := make([]byte, 32)
 	binary.LittleEndian.PutUint32(push[0:], k.Steps)
 	binary.LittleEndian.PutUint32(push[4:], k.First)
 	binary.LittleEndian.PutUint32(push[8:], k.Count)
 	binary.LittleEndian.PutUint32(push[12:], k.XStride)
-	binary.LittleEndian.PutUint32(push[16:], k.YStride)
-	binary.LittleEndian.PutUint32(push[20:], k.YOffset)
-	binary.LittleEndian.PutUint32(push[24:], math.Float32bits(k.Eps))
+	binary.LittleEndian.PutUint32(push[16:], k.XOffset)
+	binary.LittleEndian.PutUint32(push[20:], k.YStride)
+	binary.LittleEndian.PutUint32(push[24:], k.YOffset)
+	binary.LittleEndian.PutUint32(push[28:], math.Float32bits(k.Eps))
 	return matmulInfo.call(v, []uint32{k.Lanes, k.Run, k.Rows, k.Cols, k.Epilogue, k.Biased, k.Outs, k.Normed, k.Parts, k.Heads, k.HeadQuads, k.PadQuads}, push, []vk.Range{k.Step, k.W, k.S, k.X, k.Norm, k.Bias, k.Res, k.Y})
 }
 
@@ -675,14 +681,16 @@ type MergeParts struct {
 	HeadQuads uint32 // vec4 per head of y
 	PadQuads  uint32 // the same in the parts
 
+	First   uint32 // query head of Parts that is the first of y
+	All     uint32 // query heads in a row of Parts
 	YStride uint32 // vec4 per row of y
 
 	Step  vk.Range
-	Parts vk.Range // (rows, HEADS, COUNT) o of 4 PAD_QUADS f32; m, sum of e, -, -
+	Parts vk.Range // (rows, all, COUNT) o of 4 PAD_QUADS f32; m, sum of e, -, -
 	Y     vk.Range // (rows, y_stride) f32
 }
 
-var mergePartsInfo = info{name: "merge_parts", weights: false, cache: false, push: 4, count: 5, bindings: []bindingInfo{
+var mergePartsInfo = info{name: "merge_parts", weights: false, cache: false, push: 12, count: 5, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},   // Step
 	{vk.RGBA32Float, Read},  // Parts
 	{vk.RGBA32Float, Write}, // Y
@@ -690,8 +698,10 @@ var mergePartsInfo = info{name: "merge_parts", weights: false, cache: false, pus
 
 // Call implements Kernel.
 func (k MergeParts) Call(v Variant) (Call, error) {
-	push := make([]byte, 4)
-	binary.LittleEndian.PutUint32(push[0:], k.YStride)
+	push := make([]byte, 12)
+	binary.LittleEndian.PutUint32(push[0:], k.First)
+	binary.LittleEndian.PutUint32(push[4:], k.All)
+	binary.LittleEndian.PutUint32(push[8:], k.YStride)
 	return mergePartsInfo.call(v, []uint32{k.Lanes, k.Count, k.Heads, k.HeadQuads, k.PadQuads}, push, []vk.Range{k.Step, k.Parts, k.Y})
 }
 
@@ -937,15 +947,17 @@ func (k RopeCache) Call(v Variant) (Call, error) {
 //	last: S = p of the step's last row (TOVA, arXiv 2401.06104)
 //	hash: S = a fresh pseudo-random number in [0, 1)
 //
-// One lane per four slots. Grid: x over splits, y over KV heads, z over sequences. Twin: ref/score.go
+// One lane per four slots. Grid: x over splits, y over KV heads, of one layer or of several
+// whose slots lie together, z over sequences. Twin: ref/score.go
 type Score struct {
-	Lanes   uint32 // workgroup size
-	Split   uint32 // slots per split
-	KvHeads uint32
-	Group   uint32 // query heads per KV head
+	Lanes      uint32 // workgroup size
+	Split      uint32 // slots per split
+	KvHeads    uint32 // of the grid
+	Group      uint32 // query heads per KV head
+	LayerHeads uint32 // KV heads of one layer
 
 	Head   uint32 // first entry of the layer in Table
-	Layer  uint32 // number of the layer: what hashes of other layers must differ from
+	Layer  uint32 // number of the first layer: what hashes of other layers must differ from
 	Row    uint32 // first row of this slice of the step; e and f start there
 	Rows   uint32 // rows in the slice
 	Stride uint32 // of e, in slots
@@ -959,7 +971,7 @@ type Score struct {
 	SlotsOut vk.Range // the same slots, with their new scores
 }
 
-var scoreInfo = info{name: "score", weights: false, cache: false, push: 24, count: 4, bindings: []bindingInfo{
+var scoreInfo = info{name: "score", weights: false, cache: false, push: 24, count: 5, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},  // Step
 	{vk.RGBA32Uint, Read},  // Table
 	{vk.RGBA32Float, Read}, // E
@@ -977,7 +989,7 @@ func (k Score) Call(v Variant) (Call, error) {
 	binary.LittleEndian.PutUint32(push[12:], k.Rows)
 	binary.LittleEndian.PutUint32(push[16:], k.Stride)
 	binary.LittleEndian.PutUint32(push[20:], k.Splits)
-	return scoreInfo.call(v, []uint32{k.Lanes, k.Split, k.KvHeads, k.Group}, push, []vk.Range{k.Step, k.Table, k.E, k.Shares, k.Slots, k.SlotsOut})
+	return scoreInfo.call(v, []uint32{k.Lanes, k.Split, k.KvHeads, k.Group, k.LayerHeads}, push, []vk.Range{k.Step, k.Table, k.E, k.Shares, k.Slots, k.SlotsOut})
 }
 
 // Share binds share.comp.
@@ -992,6 +1004,7 @@ type Share struct {
 	KvHeads uint32
 
 	Head   uint32 // first entry of the layer in the tables
+	Slot   uint32 // first slot of the layer in its pool
 	Budget uint32 // slots of a head, in the mean
 	Added  uint32 // slots of a head above its budget
 	Alpha  uint32 // thousandths
@@ -1003,7 +1016,7 @@ type Share struct {
 	PoolTable   vk.Range // offset, capacity and budget are written
 }
 
-var shareInfo = info{name: "share", weights: false, cache: false, push: 16, count: 2, bindings: []bindingInfo{
+var shareInfo = info{name: "share", weights: false, cache: false, push: 20, count: 2, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read}, // Step
 	{vk.RGBA32Uint, Read}, // Table
 	{vk.RG32Uint, Read},   // Slots
@@ -1013,11 +1026,12 @@ var shareInfo = info{name: "share", weights: false, cache: false, push: 16, coun
 
 // Call implements Kernel.
 func (k Share) Call(v Variant) (Call, error) {
-	push := make([]byte, 16)
+	push := make([]byte, 20)
 	binary.LittleEndian.PutUint32(push[0:], k.Head)
-	binary.LittleEndian.PutUint32(push[4:], k.Budget)
-	binary.LittleEndian.PutUint32(push[8:], k.Added)
-	binary.LittleEndian.PutUint32(push[12:], k.Alpha)
+	binary.LittleEndian.PutUint32(push[4:], k.Slot)
+	binary.LittleEndian.PutUint32(push[8:], k.Budget)
+	binary.LittleEndian.PutUint32(push[12:], k.Added)
+	binary.LittleEndian.PutUint32(push[16:], k.Alpha)
 	return shareInfo.call(v, []uint32{k.Lanes, k.KvHeads}, push, []vk.Range{k.Step, k.Table, k.Slots, k.PromptTable, k.PoolTable})
 }
 

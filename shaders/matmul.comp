@@ -26,6 +26,7 @@ layout(push_constant) uniform Push {
     uint first;    // first row of this slice of the matrix
     uint count;    // rows of the whole matrix
     uint x_stride; // vec4 per row of x
+    uint x_offset; // vec4 before this matrix's first input in a row of x
     uint y_stride; // f32 per row of y and res
     uint y_offset; // f32 before this matrix's first output in a row of y and res
     float eps;     // of the norm
@@ -73,7 +74,7 @@ void main() {
     float norm[COLS];
     [[unroll]] for (uint c = 0; c < COLS; c++) {
         uint col = min(col0 + c, rows - 1); // a tile's columns past the rows repeat the last one: nothing lies behind it
-        from[c] = (NORMED > 0 && OUTS == 1 ? step_out(col) : col) * push.x_stride;
+        from[c] = (NORMED > 0 && OUTS == 1 ? step_out(col) : col) * push.x_stride + push.x_offset;
         if (NORMED > 0) {
             float squares = 0;
             for (uint i = lane; i < push.steps * RUN * 8; i += lanes) {

@@ -8,14 +8,16 @@
 //   add:  S = decay S + p, row by row (H2O, arXiv 2306.14048); with RULE_LIFETIME S is that over the queries so far
 //   last: S = p of the step's last row (TOVA, arXiv 2401.06104)
 //   hash: S = a fresh pseudo-random number in [0, 1)
-// One lane per four slots. Grid: x over splits, y over KV heads, z over sequences. Twin: ref/score.go
+// One lane per four slots. Grid: x over splits, y over KV heads, of one layer or of several
+// whose slots lie together, z over sequences. Twin: ref/score.go
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint SPLIT = 64;     // slots per split
-layout(constant_id = 2) const uint KV_HEADS = 2;
-layout(constant_id = 3) const uint GROUP = 2;      // query heads per KV head
+layout(constant_id = 1) const uint SPLIT = 64;      // slots per split
+layout(constant_id = 2) const uint KV_HEADS = 2;    // of the grid
+layout(constant_id = 3) const uint GROUP = 2;       // query heads per KV head
+layout(constant_id = 4) const uint LAYER_HEADS = 2; // KV heads of one layer
 layout(push_constant) uniform Push {
     uint head;   // first entry of the layer in Table
-    uint layer;  // number of the layer: what hashes of other layers must differ from
+    uint layer;  // number of the first layer: what hashes of other layers must differ from
     uint row;    // first row of this slice of the step; e and f start there
     uint rows;   // rows in the slice
     uint stride; // of e, in slots
@@ -45,12 +47,12 @@ void main() {
     uint live = h.live + step_seq(seq).w, rule = update(h.rule);
     if (split * SPLIT >= live || first >= end || rule == UPDATE_NONE) return;
     bool whole = has(h, RULE_LAYER), add = rule == UPDATE_ADD;
-    if (whole && kv > 0) return; // heads of the layer hold the same tokens in the same slots: the first one scores for all
+    if (whole && kv % LAYER_HEADS > 0) return; // heads of the layer hold the same tokens in the same slots: the first one scores for all
     if (!add) { // only the sequence's last row counts
         if (end < seq_end) return;
         first = end - 1;
     }
-    uint head0 = whole ? 0 : kv * GROUP, heads = whole ? HEADS : GROUP, now = step_row(end - 1).z + 1;
+    uint head0 = kv * GROUP, heads = whole ? LAYER_HEADS * GROUP : GROUP, now = step_row(end - 1).z + 1;
     for (uint i = gl_LocalInvocationID.x * 4; i < SPLIT; i += gl_WorkGroupSize.x * 4) {
         uint slot = split * SPLIT + i;
         if (slot >= live) return;
@@ -73,7 +75,7 @@ void main() {
         if (reduction(h.rule) == REDUCE_MEAN) sum /= float(heads);
         for (uint s = 0; s < 4 && slot + s < live; s++) {
             float score = sum[s];
-            if (rule == UPDATE_HASH) score = float(mixed(pos[s] ^ mixed(now ^ mixed(push.layer * KV_HEADS + kv ^ mixed(h.seed)))) >> 8) * exp2(-24.0);
+            if (rule == UPDATE_HASH) score = float(mixed(pos[s] ^ mixed(now ^ mixed(push.layer * LAYER_HEADS + kv ^ mixed(h.seed)))) >> 8) * exp2(-24.0);
             if (add) {
                 float before = uintBitsToFloat(old[s].y) * keep;
                 if (has(h, RULE_LIFETIME)) {
@@ -81,7 +83,7 @@ void main() {
                     score = (before * earlier + score) / seen;
                 } else score += before;
             }
-            for (uint k = 0; k < (whole ? KV_HEADS : 1); k++)
+            for (uint k = 0; k < (whole ? LAYER_HEADS : 1); k++)
                 slots_out[load_head(entry + kv + k).offset + slot + s] = uvec2(pos[s], floatBitsToUint(score));
         }
     }

@@ -15,6 +15,7 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint KV_HEADS = 2;
 layout(push_constant) uniform Push {
     uint head;   // first entry of the layer in the tables
+    uint slot;   // first slot of the layer in its pool
     uint budget; // slots of a head, in the mean
     uint added;  // slots of a head above its budget
     uint alpha;  // thousandths
@@ -101,7 +102,7 @@ void main() {
         }
     }
     if (lane > 0) return;
-    uint offset = seq * KV_HEADS * (push.budget + push.added);
+    uint offset = push.slot + seq * KV_HEADS * (push.budget + push.added);
     for (uint kv = 0; kv < KV_HEADS; kv++) {
         uint at = (entry + kv) * HEAD_QUADS * 4, budget = keep[kv] + push.budget - base;
         prompt_table[at + 2] = budget;

@@ -4,6 +4,7 @@
 #include "include/step.glsl"
 #include "include/heads.glsl"
 #include "reduce.glsl"
+#include "include/exp.glsl"
 // What turns the e that attend_token.comp left into probabilities: f = exp(m - max m) / sum of exp(m - max m) sum, with the m
 // of the split that e is of; maximum and sum go over the parts of the head. Grid: x over query heads, y over rows.
 // Twin: ref/attend.go
@@ -32,10 +33,10 @@ void main() {
     for (uint p = 0; p < COUNT; p++) most = max(most, LOAD(Parts, base + p * (PAD_QUADS + 1)).x);
     for (uint p = 0; p < COUNT; p++) {
         vec4 peak = LOAD(Parts, base + p * (PAD_QUADS + 1));
-        sum += exp(peak.x - most) * peak.y;
+        sum += exp_of(peak.x - most) * peak.y;
     }
     for (uint split = gl_LocalInvocationID.x; split <= h.live / SPLIT; split += gl_WorkGroupSize.x) {
         uint at = (row * HEADS + head) * push.splits + split;
-        shares[at] = exp(LOAD1(Peaks, at) - most) / sum;
+        shares[at] = exp_of(LOAD1(Peaks, at) - most) / sum;
     }
 }

@@ -24,6 +24,7 @@ type attendCase struct {
 	seqs              []sequence
 	slice             int  // rows
 	ropeDim           int  // dimensions of K that are rotated where they are read; 0: they are already
+	layers            int  // that the heads are of, where scores are made
 	ordered           bool // slots lie in order of position, and ranks are not read
 	rule              ref.Rule
 	forge             func(c *cacheRig)
@@ -42,8 +43,8 @@ var rules = []ref.Rule{
 }
 
 func (c attendCase) String() string {
-	return fmt.Sprintf("%v, %d heads of group %d by %d, %d dimensions, %d slots deep, %v live and new, slices of %d rows by %d, %d dimensions rotated, ordered %t, %+v",
-		c.types, c.kvHeads, c.group, c.headTile, c.dim, c.depth, c.seqs, c.slice, c.rowTile, c.ropeDim, c.ordered, c.rule)
+	return fmt.Sprintf("%v, %d heads of group %d by %d, %d dimensions, %d slots deep, %v live and new, slices of %d rows by %d, %d dimensions rotated, scores of %d layers, ordered %t, %+v",
+		c.types, c.kvHeads, c.group, c.headTile, c.dim, c.depth, c.seqs, c.slice, c.rowTile, c.ropeDim, c.layers, c.ordered, c.rule)
 }
 
 func attendCases(l launch) (all []opCase) {
@@ -63,14 +64,17 @@ func attendCases(l launch) (all []opCase) {
 			steps = append(steps, attendCase{seqs: []sequence{{live: 5, rows: 2}, {rows: 1}, {live: split}, {live: split - 1, rows: 2}}, slice: 2})
 		}
 		for n, s := range steps {
-			c.seqs, c.slice, c.ordered, c.rule = s.seqs, s.slice, (i+n)%2 == 0, rules[(i+3*n)%len(rules)]
+			c.seqs, c.slice, c.layers, c.ordered, c.rule = s.seqs, s.slice, 1, (i+n)%2 == 0, rules[(i+3*n)%len(rules)]
+			if n%2 == 1 {
+				c.layers = c.kvHeads
+			}
 			all = append(all, c)
 		}
 	}
 	for _, dim := range []int{32, 48, 64, 80, 128} {
 		for _, types := range mixed {
 			if l.form != shaders.Shared {
-				all = append(all, attendCase{types: types, kvHeads: 2, group: 2, headTile: 2, rowTile: 1, dim: dim, depth: 1, ropeDim: dim % 64, seqs: []sequence{{live: 2*l.lanes + 3, rows: 2}}, slice: 2})
+				all = append(all, attendCase{types: types, layers: 1, kvHeads: 2, group: 2, headTile: 2, rowTile: 1, dim: dim, depth: 1, ropeDim: dim % 64, seqs: []sequence{{live: 2*l.lanes + 3, rows: 2}}, slice: 2})
 			}
 		}
 	}
@@ -170,7 +174,7 @@ func (c attendCase) add(r *cacheRig, s attendSizes, t attendSlice, row int, y *t
 	r.add(shaders.AttendMerge{Lanes: lanes, Split: uint32(s.split), KvHeads: kv, Group: group, HeadDim: uint32(c.dim), HeadPad: uint32(s.pad), Values: 1,
 		Head: others, Row: at, Rows: rows, Splits: splits, YStride: uint32(s.yStride),
 		Step: r.step.Range, Table: r.table.Range, Peaks: t.peaks.Range, O: t.o.Range, Y: y.Range, Shares: t.shares.Range}, "", "", s.heads, c.slice+1, 1)
-	r.add(shaders.Score{Lanes: lanes, Split: uint32(s.split), KvHeads: kv, Group: group, Head: others, Layer: uint32(c.layer()), Row: at, Rows: rows, Stride: stride, Splits: splits,
+	r.add(shaders.Score{Lanes: lanes, Split: uint32(s.split), KvHeads: kv, Group: group, LayerHeads: uint32(c.kvHeads / c.layers), Head: others, Layer: uint32(c.layer()), Row: at, Rows: rows, Stride: stride, Splits: splits,
 		Step: r.step.Range, Table: r.table.Range, E: t.e.Range, Shares: t.shares.Range, Slots: r.slots.Range, SlotsOut: r.slots.Range}, "", "", s.splits, c.kvHeads, len(c.seqs))
 }
 
@@ -237,13 +241,16 @@ func (c attendCase) compareScores(r *cacheRig, given [][]ref.ScoreQuery) error {
 			continue
 		}
 		var rows []ref.ScoreQuery
+		first, heads := kv, 1
+		if h.Layer {
+			heads = c.kvHeads / c.layers
+			first = kv / heads * heads
+		}
 		for _, row := range given[seq] {
-			if !h.Layer {
-				row.Probabilities = row.Probabilities[kv*c.group : (kv+1)*c.group]
-			}
+			row.Probabilities = row.Probabilities[first*c.group:][:heads*c.group]
 			rows = append(rows, row)
 		}
-		for slot, score := range r.twin.Score(h, h.Live+added, c.layer()*c.kvHeads+kv, rows) {
+		for slot, score := range r.twin.Score(h, h.Live+added, c.layer()*c.kvHeads/c.layers+kv, rows) {
 			at := 2*(h.Offset+slot) + 1
 			scores, twins, want[at] = append(scores, got[at]), append(twins, score), words[at]
 		}

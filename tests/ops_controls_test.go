@@ -103,7 +103,7 @@ var opForgeries = []struct {
 }
 
 func forgedAttention(forge func(c *cacheRig)) attendCase {
-	return attendCase{types: h2o.Types{K: "f16", V: "f16"}, kvHeads: 1, group: 2, headTile: 2, rowTile: 1, dim: 20, depth: 1, seqs: []sequence{{live: 100, rows: 2}}, slice: 2, rule: rules[0], forge: forge}
+	return attendCase{types: h2o.Types{K: "f16", V: "f16"}, kvHeads: 1, group: 2, headTile: 2, rowTile: 1, dim: 20, depth: 1, seqs: []sequence{{live: 100, rows: 2}}, slice: 2, layers: 1, rule: rules[0], forge: forge}
 }
 
 func forgedToken(forge func(c *cacheRig, rope *ref.RopeCache)) tokenCase {

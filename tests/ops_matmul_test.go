@@ -159,13 +159,14 @@ func (c matmulCase) run(b *bench, l launch) error {
 	weights, scales := r.planes(c, raw, order)
 
 	steps, columns := ceil(c.blocks, c.share), 32*c.blocks
-	xStride, yStride, yOffset := 8*steps*c.share+1, c.rows+7, 3
+	xStride, xOffset, yStride, yOffset := 8*steps*c.share+2, 1, c.rows+7, 3
 	x, res, bias := randomFloats(rnd, len(rows)*columns), values32(c.many*yStride), randomFloats(rnd, fileRows)
 	padded, norm := values32(len(rows)*4*xStride), make([]float32, 32*steps*c.share)
 	copy(norm, randomFloats(rnd, columns))
 	for i := range rows {
-		clear(padded[i*4*xStride:][:32*steps*c.share])
-		copy(padded[i*4*xStride:], x[i*columns:(i+1)*columns])
+		at := 4 * (i*xStride + xOffset)
+		clear(padded[at:][:32*steps*c.share])
+		copy(padded[at:], x[i*columns:(i+1)*columns])
 	}
 	for i := range c.many {
 		copy(res[i*yStride+yOffset:], randomFloats(rnd, c.rows))
@@ -175,7 +176,7 @@ func (c matmulCase) run(b *bench, l launch) error {
 		y = ress
 	}
 	k := shaders.Matmul{Lanes: uint32(l.lanes), Run: uint32(c.share), Rows: uint32(c.perLane), Cols: uint32(c.cols), Epilogue: uint32(c.epilogue), Biased: word(c.biased), Outs: word(c.outs),
-		Steps: uint32(steps), Count: uint32(fileRows), XStride: uint32(xStride), YStride: uint32(yStride), YOffset: uint32(yOffset),
+		Steps: uint32(steps), Count: uint32(fileRows), XStride: uint32(xStride), XOffset: uint32(xOffset), YStride: uint32(yStride), YOffset: uint32(yOffset),
 		Step: r.step.Range, X: xs.Range, Norm: in(r, "norm", norm).Range, Bias: biases.Range, Res: ress.Range, Y: y.Range}
 	if c.normed {
 		k.Normed, k.Eps = uint32(columns), 1e-3
@@ -184,8 +185,8 @@ func (c matmulCase) run(b *bench, l launch) error {
 	if c.parts > 0 {
 		const dim, pad = 20, 24
 		heads := columns / dim
-		k.Parts, k.Heads, k.HeadQuads, k.PadQuads, k.XStride = uint32(c.parts), uint32(heads), dim/4, pad/4, uint32(heads*c.parts*(pad+4)/4)
-		k.X, merged = r.attention(rnd, len(rows), heads, c.parts, dim, pad, columns)
+		k.Parts, k.Heads, k.HeadQuads, k.PadQuads, k.XStride = uint32(c.parts), uint32(heads), dim/4, pad/4, uint32(heads*c.parts*(pad+4)/4+xOffset)
+		k.X, merged = r.attention(rnd, len(rows), heads, c.parts, dim, pad, columns, xOffset)
 	}
 	group := c.perLane * l.lanes / c.share
 	for i := range weights {
@@ -219,11 +220,13 @@ func (c matmulCase) run(b *bench, l launch) error {
 	return compare("y", r.floats(y), want, productError)
 }
 
-// attention makes random parts of attention, and the rows that they merge to, zero from the last head to columns.
-func (r *rig) attention(rnd *rand.Rand, rows, heads, count, dim, pad, columns int) (parts vk.Range, merged [][]float64) {
+// attention makes random parts of attention, after so many vec4 in each row, and the rows that they merge to, zero from the
+// last head to columns.
+func (r *rig) attention(rnd *rand.Rand, rows, heads, count, dim, pad, columns, offset int) (parts vk.Range, merged [][]float64) {
 	var floats []float32
 	for range rows {
 		row := make([]float64, 0, columns)
+		floats = append(floats, values32(4*offset)...)
 		for range heads {
 			walked := make([]ref.Part, count)
 			for i := range walked {

@@ -63,9 +63,10 @@ func (c shareCase) run(b *bench, l launch) error {
 		h.Live = len(kept)
 	})
 	defer r.free()
+	const before = 77 // slots of other layers
 	pool := randomTable(rnd, len(r.heads))
 	table := in(r.rig, "pool table", pool)
-	r.add(shaders.Share{Lanes: uint32(l.lanes), KvHeads: uint32(c.kvHeads), Head: others, Budget: uint32(c.budget), Added: uint32(c.added), Alpha: uint32(c.alpha),
+	r.add(shaders.Share{Lanes: uint32(l.lanes), KvHeads: uint32(c.kvHeads), Head: others, Slot: before, Budget: uint32(c.budget), Added: uint32(c.added), Alpha: uint32(c.alpha),
 		Step: r.step.Range, Table: r.table.Range, Slots: r.slots.Range, PromptTable: r.table.Range, PoolTable: table.Range}, "", "", len(c.seqs), 1, 1)
 	if err := r.rig.run(); err != nil {
 		return err
@@ -78,7 +79,7 @@ func (c shareCase) run(b *bench, l launch) error {
 		if added == 0 {
 			continue
 		}
-		offset := seq * c.kvHeads * (c.budget + c.added)
+		offset := before + seq*c.kvHeads*(c.budget+c.added)
 		for kv, budget := range r.twin.Share(r.heads[seq*c.kvHeads:][:c.kvHeads], last, c.budget, c.alpha) {
 			copy(pool[16*(others+seq*c.kvHeads+kv):], []uint32{uint32(offset), uint32(budget + c.added), uint32(budget)})
 			offset += budget + c.added

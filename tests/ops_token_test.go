@@ -71,9 +71,13 @@ func (c tokenCase) run(b *bench, l launch) error {
 		turns = max(turns, row.Pos+1)
 	}
 	rope.Turns = randomTurns(rnd, turns+turns%2, c.ropeDim) // whole elements
+	first, all := 2, qHeads+3                               // of a row of parts: other layers' heads are around
+	if c.scored {
+		first, all = 0, qHeads // shares go over all of them
+	}
 	splits := ceil(live, split) + 1
 	stride, yStride := splits*split, (qHeads*c.dim+3)/4*4+4
-	parts := r.out("parts", (len(r.rows)+1)*qHeads*c.ranges*(pad+4))
+	parts := r.out("parts", (len(r.rows)+1)*all*c.ranges*(pad+4))
 	e, peaks, y := r.out("e", len(r.rows)*qHeads*stride), r.out("peaks", len(r.rows)*qHeads*splits), r.out("y", (len(r.rows)+1)*yStride)
 	wide := 1
 	for packs := pad / (4 * wordValues(c.cache)); wide < packs && wide < r.lanes; wide *= 2 {
@@ -81,11 +85,11 @@ func (c tokenCase) run(b *bench, l launch) error {
 	lanes, step := uint32(l.lanes), r.step.Range
 	r.add(shaders.AttendToken{Lanes: lanes, Depth: uint32(c.depth), KvHeads: uint32(c.kvHeads), Group: uint32(c.group), HeadTile: uint32(c.tile),
 		HeadDim: uint32(c.dim), HeadPad: uint32(pad), RopeDim: uint32(c.ropeDim), Wide: uint32(wide), Ranges: uint32(c.ranges), Scored: word(c.scored),
-		Head: others, XStride: uint32(xStride / 4), Stride: uint32(stride), Splits: uint32(splits), Scale: scale,
+		Head: others, XStride: uint32(xStride / 4), Stride: uint32(stride), Splits: uint32(splits), First: uint32(first), Heads: uint32(all), Scale: scale,
 		Step: step, Table: r.table.Range, K: r.k.Range, V: r.v.Range, X: in(r.rig, "x", strided).Range, Rope: in(r.rig, "rope", rope.Turns).Range,
 		KOut: r.k.Range, VOut: r.v.Range, SlotsOut: r.slots.Range, Parts: parts.Range, E: e.Range, Peaks: peaks.Range},
 		"", c.cache, c.ranges, c.kvHeads*ceil(c.group, c.tile), len(r.rows)+1)
-	r.add(shaders.MergeParts{Lanes: lanes, Count: uint32(c.ranges), Heads: uint32(qHeads), HeadQuads: uint32(c.dim / 4), PadQuads: uint32(pad / 4), YStride: uint32(yStride / 4),
+	r.add(shaders.MergeParts{Lanes: lanes, Count: uint32(c.ranges), Heads: uint32(qHeads), HeadQuads: uint32(c.dim / 4), PadQuads: uint32(pad / 4), First: uint32(first), All: uint32(all), YStride: uint32(yStride / 4),
 		Step: step, Parts: parts.Range, Y: y.Range}, "", "", ceil(qHeads*c.dim/4, l.lanes)+1, len(r.rows)+1, 1)
 	shares := r.out("shares", len(r.rows)*qHeads*splits)
 	if c.scored {
@@ -100,7 +104,7 @@ func (c tokenCase) run(b *bench, l launch) error {
 	}
 
 	q := rope.Append(r.rows, x, r.heads, r.twin)
-	wantParts, wantE, wantPeaks, wantY := values((len(r.rows)+1)*qHeads*c.ranges*(pad+4)), values(len(r.rows)*qHeads*stride), values(len(r.rows)*qHeads*splits), values((len(r.rows)+1)*yStride)
+	wantParts, wantE, wantPeaks, wantY := values((len(r.rows)+1)*all*c.ranges*(pad+4)), values(len(r.rows)*qHeads*stride), values(len(r.rows)*qHeads*splits), values((len(r.rows)+1)*yStride)
 	wantShares := values(len(r.rows) * qHeads * splits)
 	for i, row := range r.rows {
 		for head := range qHeads {
@@ -109,7 +113,7 @@ func (c tokenCase) run(b *bench, l launch) error {
 			slot := at * stride
 			peak := at * splits
 			for n, p := range walked {
-				of := wantParts[(at*c.ranges+n)*(pad+4):]
+				of := wantParts[((i*all+first+head)*c.ranges+n)*(pad+4):]
 				copy(of, p.O)
 				copy(of[pad:], []float64{p.Peak, p.Sum, 0, 0})
 				if c.scored {
