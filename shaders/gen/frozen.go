@@ -40,8 +40,8 @@ func (f frozen) suffix() string {
 var unroll = []string{"--inline-entry-points-exhaustive", "--private-to-local", "--ssa-rewrite", "--ccp", "--loop-unroll", "--scalar-replacement=2000",
 	"--ssa-rewrite", "--ccp", "--eliminate-dead-branches", "--merge-blocks", "--simplify-instructions", "--eliminate-dead-code-aggressive"}
 
-// freeze compiles the frozen copies of a kernel.
-func (k *kernel) freeze() error {
+// freeze has the frozen copies of a kernel compiled.
+func (k *kernel) freeze(all *compilers) error {
 	for _, f := range frozenKernels {
 		if f.kernel != k.name {
 			continue
@@ -55,9 +55,7 @@ func (k *kernel) freeze() error {
 			source = re.ReplaceAllString(source, fmt.Sprintf("const uint %s = %d;", c.name, c.value))
 		}
 		for _, w := range f.weights {
-			if err := freezeOne(f, w, source); err != nil {
-				return err
-			}
+			all.do(k.file, func() error { return freezeOne(f, w, source) })
 		}
 	}
 	return nil

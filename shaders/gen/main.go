@@ -13,8 +13,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // form is an input directory and a reduce directory; its name ends the module's.
@@ -57,14 +59,15 @@ func main() {
 	for _, f := range old {
 		check(os.Remove(f))
 	}
-	var kernels []kernel
-	for _, f := range sources {
-		k, err := build(f)
+	kernels, all := make([]kernel, len(sources)), newCompilers()
+	for i, f := range sources {
+		k, err := build(f, all)
 		if err != nil {
 			log.Fatalf("%s: %v", f, err)
 		}
-		kernels = append(kernels, k)
+		kernels[i] = k
 	}
+	check(all.wait())
 	out, err := format.Source(bind(kernels))
 	check(err)
 	check(os.WriteFile("kernels_gen.go", out, 0o644))
@@ -76,8 +79,33 @@ func check(err error) {
 	}
 }
 
-// build reflects a kernel and compiles all its variants.
-func build(file string) (kernel, error) {
+// compilers run side by side, one for each CPU.
+type compilers struct {
+	group sync.WaitGroup
+	slots chan struct{}
+	once  sync.Once
+	err   error // the first one
+}
+
+func newCompilers() *compilers { return &compilers{slots: make(chan struct{}, runtime.NumCPU())} }
+
+func (c *compilers) do(what string, job func() error) {
+	c.group.Go(func() {
+		c.slots <- struct{}{}
+		defer func() { <-c.slots }()
+		if err := job(); err != nil {
+			c.once.Do(func() { c.err = fmt.Errorf("%s: %w", what, err) })
+		}
+	})
+}
+
+func (c *compilers) wait() error {
+	c.group.Wait()
+	return c.err
+}
+
+// build reflects a kernel and has all its variants compiled.
+func build(file string, all *compilers) (kernel, error) {
 	source, err := os.ReadFile(file)
 	if err != nil {
 		return kernel{}, err
@@ -95,16 +123,27 @@ func build(file string) (kernel, error) {
 			caches = slices.DeleteFunc(caches, scaled)
 		}
 	}
+	if err := k.reflect(weights[0], caches[0]); err != nil {
+		return k, err
+	}
 	for _, w := range weights {
 		for _, c := range caches {
 			for _, f := range forms {
-				if err := k.compile(f, w, c); err != nil {
-					return k, err
-				}
+				all.do(file, func() error { return k.compile(f, w, c) })
 			}
 		}
 	}
-	return k, k.freeze()
+	return k, k.freeze(all)
+}
+
+// reflect learns the constants and bindings, from the form whose SPIR-V tells the type of every binding.
+func (k *kernel) reflect(weight, cache string) error {
+	named, err := glslc(append(storage.arguments(weight, cache), "-O0", k.file, "-o", "-"))
+	if err != nil {
+		return err
+	}
+	k.reflection, err = reflectModule(named)
+	return err
 }
 
 // scaled tells whether a cache type has scales: kernels that do not read them are not compiled for it.
@@ -124,32 +163,18 @@ func folders(in string) (names []string) {
 }
 
 func (k *kernel) compile(f form, weight, cache string) error {
-	name, args := k.name, f.arguments(weight, cache)
+	name := k.name
 	if weight != "" {
 		name += "." + weight
 	}
 	if cache != "" {
 		name += "." + cache
 	}
-	out := "spirv/" + name + "." + f.name + ".spv"
-	if k.reflection == nil || f.input == "storage" {
-		named, err := glslc(append(args, "-O0", k.file, "-o", "-"))
-		if err != nil {
-			return err
-		}
-		r, err := reflectModule(named)
-		if err != nil {
-			return err
-		}
-		if f.input == "storage" {
-			k.reflection = r // the form whose SPIR-V tells the type of every binding
-		}
-	}
-	code, err := glslc(append(args, "-O", k.file, "-o", "-"))
+	code, err := glslc(append(f.arguments(weight, cache), "-O", k.file, "-o", "-"))
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(out, code, 0o644)
+	return os.WriteFile("spirv/"+name+"."+f.name+".spv", code, 0o644)
 }
 
 func glslc(args []string) ([]byte, error) { return output(exec.Command("glslc", args...)) }
