@@ -89,6 +89,9 @@ func NewCache(e *runtime.Engine, a *runtime.Arena, g Geometry, p *Plan, seqs, ro
 			c.pools = append(c.pools, c.newPool(a, fmt.Sprint(i), slots[i]))
 		}
 	}
+	if err := c.walks(); err != nil {
+		return nil, err
+	}
 	c.table = a.Tensor("table.heads", int64(entries)*headBytes)
 	c.moves = a.Tensor("table.moves", int64(entries*p.Added)*8)
 	logged := entries * p.Added
@@ -136,6 +139,20 @@ func (c *Cache) fits(what string, heads, capacity int) error {
 			name, what, need, limit, fit, capacity, fit, max(1, fit-p.Chunk))
 	}
 	return nil
+}
+
+// walks tells whether the loops of kernels that choose victims reach all slots: of a head, or where the heads of a layer
+// share its slots, of all of them.
+func (c *Cache) walks() error {
+	p, limit := c.Plan, c.engine.Tuning.Walk
+	slots := max(c.most(), p.Work)
+	if c.shares() {
+		slots *= c.geometry.mostKV()
+	}
+	if limit == 0 || !p.Evicts() || slots <= limit {
+		return nil
+	}
+	return fmt.Errorf("h2o: evictions from %d slots, and the loops of this device's driver end after %d: try a smaller --budget, --ctx or prompt, or another device", slots, limit)
 }
 
 // Reset empties the cache: every head has its run of slots and no token in it.

@@ -2,6 +2,7 @@ package h2o
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -86,6 +87,32 @@ func TestPlannedBytesAreThoseOfTheCache(t *testing.T) {
 	}
 	if tried < 500 {
 		t.Errorf("only %d plans", tried)
+	}
+}
+
+// Where the driver's loops end early, a cache with more slots than they reach is refused; what evicts nothing is not.
+func TestSlotsThatLoopsDoNotReachAreRefused(t *testing.T) {
+	e := engine()
+	e.Tuning.Walk = 1000
+	for _, c := range []struct {
+		policy, budget string
+		prompt         int
+		fits           bool
+	}{
+		{"h2o", "968", 2000, true}, {"h2o", "970", 2000, false}, {"full", "5000", 4000, true}, {"h2o", "5000", 4000, true},
+		{"snapkv:window=8", "500", 890, true}, {"snapkv:window=8", "500", 1100, false}, {"adakv:window=8", "200", 230, true}, {"adakv:window=8", "200", 400, false},
+	} {
+		s := Settings{RecentRatio: 0.5, Sinks: -1, Type: "f16", Positions: "auto", Chunk: 32}
+		s.Policy, _ = ParseSpec(c.policy)
+		s.Budget, _ = ParseBudget(c.budget)
+		p, err := NewPlan(s, smol(), 5000, c.prompt+100, c.prompt)
+		if err != nil {
+			t.Fatalf("%s %s: %v", c.policy, c.budget, err)
+		}
+		_, err = NewCache(e, &runtime.Arena{}, smol(), p, 1, p.Chunk)
+		if (err == nil) != c.fits || err != nil && !strings.Contains(err.Error(), "loops of this device's driver end after 1000") {
+			t.Errorf("%s with %s slots after a prompt of %d: %v", c.policy, c.budget, c.prompt, err)
+		}
 	}
 }
 

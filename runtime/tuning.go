@@ -20,6 +20,7 @@ type Tuning struct {
 	Ranges     int // attention of single tokens: workgroups along the slots of a head
 	RowTile    int // attention: rows per workgroup for chunks
 	SliceBytes int // attention: scratch for the probabilities of a slice of rows, at most
+	Walk       int // slots that one workgroup can walk over when tokens go, 0 = any number
 }
 
 // Bindings of attend_token, more than every device has.
@@ -36,6 +37,7 @@ func TuningFor(info vk.DeviceInfo) Tuning {
 		t.TokenDepth, t.Ranges = 4, 4
 		if info.Limits.MaxTexelElements >= 1<<27 {
 			t.Form, t.Threads = shaders.Texel, runtime.NumCPU()
+			t.Walk = 140_000 // lavapipe ends loops early: tests/ops_evict_test.go shows that these are reached
 		}
 	}
 	if buffers := int(info.Limits.MaxStorageBuffers); buffers < tokenOutputs || t.Form != shaders.Texel && buffers < tokenOutputs+tokenInputs {
