@@ -233,7 +233,7 @@ func TestRunPinsTheFirstTokens(t *testing.T) {
 
 func TestRunTellsMoreWhenAsked(t *testing.T) {
 	onFirstDriver(t, nil)
-	vkdecode(t, append(prince, "-v")...).want(t, exitOK, "lanes\n", "kernels", "kv                 8448 bytes in 6 tensors")
+	vkdecode(t, append(prince, "-v")...).want(t, exitOK, "lanes\n", "kernels", "kv                 8448 bytes in 2 tensors")
 	t.Setenv("VKDECODE_DEBUG", "3")
 	got := vkdecode(t, append(prince, "-n", "5")...)
 	got.want(t, exitOK, "lanes\n", "dispatches", "matmul")
