@@ -1,9 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"vkdecode/bench"
@@ -150,27 +150,31 @@ func (r *benchReport) steps() *table {
 
 // kernels is the table of what each kernel takes; nil where no time is known.
 func (r *benchReport) kernels() *table {
-	t := &table{left: 1, header: []string{"kernel"}}
+	t := &table{left: 2, header: []string{"policy", "budget", "depth", "rows"}}
 	var names []string
-	cells := map[string][]string{}
-	for i, one := range r.results {
-		t.header = append(t.header, fmt.Sprintf("%s %s, depth %d, rows %d", one.KV, one.Budget, one.Depth, one.Rows))
+	for _, one := range r.results {
 		for _, k := range one.Kernels {
-			if cells[k.Name] == nil {
-				names, cells[k.Name] = append(names, k.Name), make([]string, len(r.results))
+			if !slices.Contains(names, k.Name) {
+				names = append(names, k.Name)
 			}
-			cells[k.Name][i] = fmt.Sprintf("%.3f", k.MS)
 		}
-	}
-	for _, name := range names {
-		row := []string{name}
-		for _, c := range cells[name] {
-			row = append(row, cmp.Or(c, "-"))
-		}
-		t.add(row...)
 	}
 	if len(names) == 0 {
 		return nil
+	}
+	t.header = append(t.header, names...)
+	for _, one := range r.results {
+		row := []string{one.KV, one.Budget, strconv.Itoa(one.Depth), strconv.Itoa(one.Rows)}
+		for _, name := range names {
+			cell := "-"
+			for _, k := range one.Kernels {
+				if k.Name == name {
+					cell = fmt.Sprintf("%.3f", k.MS)
+				}
+			}
+			row = append(row, cell)
+		}
+		t.add(row...)
 	}
 	return t
 }
