@@ -19,7 +19,7 @@ type Bandwidth struct {
 const (
 	mostProbe   = 512 << 20 // bytes of a buffer: more than any cache holds
 	cpuProbe    = 128 << 20
-	probeDepth  = 16 // elements of four words that an invocation reads
+	probeDepth  = 32 // elements of four words that an invocation reads
 	probeTimes  = 5  // measurements, of which the best counts
 	probeInARow = 4  // in one submission, so that its cost does not count
 )

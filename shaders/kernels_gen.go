@@ -264,7 +264,7 @@ func (k Carry) Call(v Variant) (Call, error) {
 // DEPTH * lanes elements. Twin: ref/checksum.go
 type Checksum struct {
 	Lanes uint32 // workgroup size
-	Depth uint32 // elements per invocation
+	Depth uint32 // elements per invocation, a multiple of 8
 
 	Count uint32 // elements of x
 

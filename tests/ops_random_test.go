@@ -103,11 +103,11 @@ type checksumCase struct {
 func (c checksumCase) String() string { return fmt.Sprintf("%d elements", c.elements) }
 
 func checksumCases(l launch) []opCase {
-	return []opCase{checksumCase{elements: 1}, checksumCase{elements: 5*l.lanes + 3}, checksumCase{elements: 8 * l.lanes}}
+	return []opCase{checksumCase{elements: 1}, checksumCase{elements: 9*l.lanes + 3}, checksumCase{elements: 16 * l.lanes}}
 }
 
 func (c checksumCase) run(b *bench, l launch) error {
-	const depth = 4
+	const depth = 8
 	r := b.rig(l, nil)
 	defer r.free()
 	source := rand.New(rand.NewPCG(3, uint64(c.elements)))
