@@ -144,6 +144,37 @@ func TestSyntheticModelsAreTheSameEveryTime(t *testing.T) {
 	})
 }
 
+// A step reads every matrix but an embedding of its own, and multiplies with every one.
+func TestTheWorkOfAStepIsThatOfItsMatrices(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		const head = 128 * 2048
+		layers := 3 * (128*(4*32+2*2*32) + 4*32*128 + 3*128*352)
+		for _, tied := range []bool{true, false} {
+			s := shape(t, "llama-1m:f32")
+			s.Tied = tied
+			synthetic, err := model.NewSynthetic(engineOf(d).Engine, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := synthetic.Build(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, embedding := m.Work(), int64(0)
+			if !tied {
+				embedding = head * 4
+			}
+			if w.Weights != int64(layers+head) || w.HeadWeights != head {
+				t.Errorf("tied %t: %d weights, %d of the logits; want %d and %d", tied, w.Weights, w.HeadWeights, layers+head, head)
+			}
+			if w.WeightBytes < 4*w.Weights || w.WeightBytes > m.Bytes()-embedding {
+				t.Errorf("tied %t: %d bytes, want from %d to %d", tied, w.WeightBytes, 4*w.Weights, m.Bytes()-embedding)
+			}
+			m.Close()
+		}
+	})
+}
+
 // A progress that fails ends the building and leaves no memory behind.
 func TestBuildingEndsWithItsProgress(t *testing.T) {
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {

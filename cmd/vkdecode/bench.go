@@ -227,7 +227,7 @@ func (f *benchFlags) fits(l *loaded, g h2o.Geometry, weights int64) error {
 	} else {
 		advice = "choose a smaller model or " + advice
 	}
-	return fmt.Errorf("bench: %s of weights to make and %s of K and V for %s of %d tokens are %s, and %s has %s free: %s", binarySize(weights), binarySize(plan.Bytes), plan.Settings.Policy, plan.Length,
+	return fmt.Errorf("bench: %s of weights to make and %s of K and V for --kv %s over %d tokens are %s, and %s has %s free: %s", binarySize(weights), binarySize(plan.Bytes), plan.Settings.Policy, plan.Length,
 		binarySize(weights+plan.Bytes), l.device.Info.Name, binarySize(free), advice)
 }
 
