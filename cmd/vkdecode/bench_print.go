@@ -201,9 +201,9 @@ func size(bytes *int64) string {
 	return binarySize(*bytes)
 }
 
-// half is half the distance from the slowest to the quickest measurement, in percent of their median.
+// half is half the distance from the slowest to the quickest measurement, in percent of their median; one alone has none.
 func half(median, low, high *float64) string {
-	if median == nil {
+	if median == nil || *low == *high {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f%%", 50*(*high-*low) / *median)
