@@ -83,6 +83,35 @@ func TestAFilledCacheIsLikeThatOfAPrompt(t *testing.T) {
 	})
 }
 
+// Heads that share a budget hold together as many tokens as after a prompt, and as many while decoding goes on.
+func TestAFilledLayerHasItsBudgetWhereHeadsShareIt(t *testing.T) {
+	const depth, decoded = 100, 5
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		settings := kv("adakv:window=8", "30", 0.5, 16)
+		real, filled := openSession(t, builtinOn(t, d), settings, depth+decoded), openSession(t, builtinOn(t, d), settings, depth+decoded)
+		if err := real.Prompt(t.Context(), passageIDs(t)[:depth], model.Observer{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := filled.Fill(depth, 1); err != nil {
+			t.Fatal(err)
+		}
+		for _, when := range []string{"after the prompt", "after decoding"} {
+			want, err := real.Cache().Live(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := filled.Cache().Live(0)
+			if err != nil || !slices.Equal(got, want) || got[0] == 0 {
+				t.Errorf("%s: %v live slots by layer, want %v; %v", when, got, want, err)
+			}
+			if when == "after the prompt" {
+				greedy(t, real, decoded)
+				greedy(t, filled, decoded)
+			}
+		}
+	})
+}
+
 // alike tells how the caches of two sessions differ, in what does not depend on attention; positional: nothing does.
 func alike(a, b *model.Session, positional bool) error {
 	x, err := a.Cache().State(0)
