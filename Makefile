@@ -37,7 +37,7 @@ eval: ## print what each policy costs SmolLM2 in perplexity on three texts, as M
 bench: ## print a table of speeds on the software drivers, ready to paste
 	@scripts/bench.sh
 
-bench-peer: ## print a table of speeds beside llama.cpp's Vulkan backend on lavapipe
+bench-peer: ## print a table of speeds beside llama.cpp's on Vulkan and on the CPU
 	@scripts/bench_peer.sh
 
 clean: ## remove what was built or fetched

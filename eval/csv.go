@@ -10,8 +10,9 @@ import (
 )
 
 // WriteCSV writes results of one kind as a table: a line of the names that JSON has, then a line for each. What is null
-// there is empty here. The perplexities of the buckets stand in columns ppl_part_1 to ppl_part_8.
-func WriteCSV[T Perplexity | Recall | Accuracy](w io.Writer, results []T) error {
+// there is empty here. The perplexities of the buckets stand in columns ppl_part_1 to ppl_part_8; fields tagged csv:"-" are
+// left out.
+func WriteCSV[T any](w io.Writer, results []T) error {
 	out := csv.NewWriter(w)
 	out.Write(header(reflect.TypeFor[T]()))
 	for _, r := range results {
@@ -30,6 +31,7 @@ func header(t reflect.Type) (names []string) {
 	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
+		case f.Tag.Get("csv") == "-":
 		case f.Anonymous:
 			names = append(names, header(f.Type)...)
 		case f.Type == buckets:
@@ -46,6 +48,7 @@ func header(t reflect.Type) (names []string) {
 func record(v reflect.Value) (cells []string) {
 	for f, value := range v.Fields() {
 		switch {
+		case f.Tag.Get("csv") == "-":
 		case f.Anonymous:
 			cells = append(cells, record(value)...)
 		case f.Type == buckets:

@@ -37,6 +37,7 @@ type Cache struct {
 	log     *runtime.Tensor
 	scratch scratch
 	stage   *stage // nil unless the plan is staged
+	filled  bool   // K and V hold numbers: Fill
 }
 
 // pool is K, V, position and score of slots, in the types of the plan.

@@ -69,6 +69,17 @@ func (c *Cache) SetImage(seq, layer, seen int, image *LayerImage) error {
 	if len(image.Heads) != heads || len(image.Queries) != c.QueryBytes(layer, seen) {
 		return fmt.Errorf("h2o: layer %d: an image of %d KV heads with %d bytes of queries, want %d and %d", layer, len(image.Heads), len(image.Queries), heads, c.QueryBytes(layer, seen))
 	}
+	k, v := c.VectorBytes()
+	for kv := range image.Heads {
+		if h := &image.Heads[kv]; len(h.K) != h.Live()*k || len(h.V) != h.Live()*v || len(h.Slots) != h.Live()*TableBytes {
+			return fmt.Errorf("h2o: layer %d, KV head %d: %d live slots with %d bytes of K and %d of V, want %d and %d", layer, kv, h.Live(), len(h.K), len(h.V), h.Live()*k, h.Live()*v)
+		}
+	}
+	return c.put(seq, layer, seen, image)
+}
+
+// put is SetImage for an image whose heads may be without keys and values: those of the slots then stay as they are.
+func (c *Cache) put(seq, layer, seen int, image *LayerImage) error {
 	entries := c.entries(layer, seq)
 	table := make([]byte, entries.Size)
 	if err := c.engine.Device.Read(table, entries); err != nil {
@@ -136,9 +147,6 @@ func (c *Cache) place(layer, seq, seen int, image *LayerImage, table []byte) (of
 
 // checkHead tells what is wrong with the slots of a head after so many tokens.
 func (c *Cache) checkHead(h *HeadImage, seen int) error {
-	if k, v := c.VectorBytes(); len(h.K) != h.Live()*k || len(h.V) != h.Live()*v || len(h.Slots) != h.Live()*TableBytes {
-		return fmt.Errorf("%d live slots with %d bytes of K and %d of V, want %d and %d", h.Live(), len(h.K), len(h.V), h.Live()*k, h.Live()*v)
-	}
 	if h.Evicted < 0 || h.Live()+h.Evicted != seen {
 		return fmt.Errorf("%d live tokens and %d evicted, of %d", h.Live(), h.Evicted, seen)
 	}
@@ -185,7 +193,7 @@ type part struct {
 	device vk.Range
 }
 
-// parts are the pieces of a head whose slots begin at the offset.
+// parts are the pieces of a head whose slots begin at the offset, without keys and values where it has none.
 func (c *Cache) parts(layer, offset int, h *HeadImage) (all []part) {
 	p, live, pad := c.pools[layer], h.Live(), c.geometry.HeadPad(c.Plan.Types)
 	if live == 0 {
@@ -193,6 +201,9 @@ func (c *Cache) parts(layer, offset int, h *HeadImage) (all []part) {
 	}
 	all = append(all, part{h.Slots, p.slots.Slice(int64(offset)*TableBytes, int64(len(h.Slots)))})
 	vectors := func(l layout, host []byte, tensor vk.Range, plane uint32) {
+		if host == nil {
+			return
+		}
 		packed, scales := pad/l.pack*quadBytes, l.scales(pad)*scaleBytes // bytes of a slot
 		all = append(all, part{host[:live*packed], tensor.Slice(int64(offset*packed), int64(live*packed))})
 		if scales > 0 {

@@ -83,6 +83,21 @@ func (c *Cache) Counts(seq int) (n Counts, err error) {
 	return n, nil
 }
 
+// Live counts a sequence's live slots by layer, those of all its KV heads. The device must not be running a step.
+func (c *Cache) Live(seq int) ([]int, error) {
+	table, err := c.readTable()
+	if err != nil {
+		return nil, err
+	}
+	live := make([]int, len(c.geometry.Layers))
+	for layer, l := range c.geometry.Layers {
+		for kv := range l.KV {
+			live[layer] += int(c.entry(table, layer, seq, kv)(3))
+		}
+	}
+	return live, nil
+}
+
 // Eviction is one token that lost its slot in one KV head.
 type Eviction struct {
 	Step     int     `json:"step"` // tokens the sequence had seen, the step's own included

@@ -54,29 +54,8 @@ type Model struct {
 // Load reads a model from a file onto the device. progress, if not nil, is called with the bytes done and the total;
 // an error from it ends the load. The file may be closed afterwards.
 func Load(e *runtime.Engine, f *gguf.File, progress func(done, total int64) error) (*Model, error) {
-	name, ok, err := f.String("general.architecture")
+	m, w, err := planModel(e, f)
 	if err != nil {
-		return nil, err
-	}
-	if !ok {
-		return nil, errors.New(`model: key "general.architecture" is missing`)
-	}
-	build, ok := archs[name]
-	if !ok {
-		var known []string
-		for k := range archs {
-			known = append(known, k)
-		}
-		slices.Sort(known)
-		return nil, fmt.Errorf("model: architecture %q is not supported; %s is", name, strings.Join(known, ", "))
-	}
-	m := &Model{engine: e, arena: &runtime.Arena{}, Fingerprint: f.Fingerprint()}
-	w := &weights{engine: e, arena: m.arena, file: f}
-	if m.arch, err = build(w); err != nil {
-		return nil, err
-	}
-	m.Config = m.arch.Config()
-	if err := m.readTokenizer(f); err != nil {
 		return nil, err
 	}
 	if err := m.arena.Allocate(e.Device); err != nil {
@@ -87,6 +66,33 @@ func Load(e *runtime.Engine, f *gguf.File, progress func(done, total int64) erro
 		return nil, err
 	}
 	return m, nil
+}
+
+// planModel is all of a load that needs no memory of the device.
+func planModel(e *runtime.Engine, f *gguf.File) (*Model, *weights, error) {
+	name, ok, err := f.String("general.architecture")
+	if err != nil {
+		return nil, nil, err
+	}
+	if !ok {
+		return nil, nil, errors.New(`model: key "general.architecture" is missing`)
+	}
+	build, ok := archs[name]
+	if !ok {
+		var known []string
+		for k := range archs {
+			known = append(known, k)
+		}
+		slices.Sort(known)
+		return nil, nil, fmt.Errorf("model: architecture %q is not supported; %s is", name, strings.Join(known, ", "))
+	}
+	m := &Model{engine: e, arena: &runtime.Arena{}, Fingerprint: f.Fingerprint()}
+	w := &weights{engine: e, arena: m.arena, file: f}
+	if m.arch, err = build(w); err != nil {
+		return nil, nil, err
+	}
+	m.Config = m.arch.Config()
+	return m, w, m.readTokenizer(f)
 }
 
 // Bytes is the device memory that the weights take.

@@ -161,7 +161,7 @@ func (s *Session) process(ctx context.Context, tokens []int32, evictions bool, p
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := s.write(rows, i == len(chunks)-1); err != nil {
+		if err := s.write(rows, nil, i == len(chunks)-1); err != nil {
 			return err
 		}
 		body := s.prompt.chunk
@@ -204,7 +204,7 @@ func (s *Session) processLayerwise(ctx context.Context, chunks [][]runtime.Row, 
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := s.write(rows, i == last); err != nil {
+			if err := s.write(rows, nil, i == last); err != nil {
 				return err
 			}
 			if err := s.run(p); err != nil {
@@ -270,10 +270,10 @@ func (s *Session) chunks(tokens []int32) (all [][]runtime.Row) {
 	return all
 }
 
-// write sets the rows of a prompt's step, and which queries are the last ones after it. Chunks settle; in chunks of one
-// token, which stand for decoding, only the last does, unless decoding evicts nothing. In a pool of their own prompts are
-// cut at the end of the stage.
-func (s *Session) write(rows []runtime.Row, ends bool) error {
+// write sets the rows of a prompt's step, which of them have their logits wanted, and which queries are the last ones after
+// it. Chunks settle; in chunks of one token, which stand for decoding, only the last does, unless decoding evicts nothing. In
+// a pool of their own prompts are cut at the end of the stage.
+func (s *Session) write(rows []runtime.Row, outs []int, ends bool) error {
 	plan, flags := s.cache.Plan, runtime.StepFlags(0)
 	if !plan.Staged && (s.chunk > 1 || ends || plan.Policy.Every == 0) {
 		flags |= runtime.Settles
@@ -281,7 +281,7 @@ func (s *Session) write(rows []runtime.Row, ends bool) error {
 	if ends {
 		flags |= runtime.Ends
 	}
-	if err := s.control.Write(rows, nil, flags); err != nil || s.prompt.observed == nil {
+	if err := s.control.Write(rows, outs, flags); err != nil || s.prompt.observed == nil {
 		return err
 	}
 	// Those of this prompt only: what was decoded before it left no queries behind. shaders/observe.comp has their order.

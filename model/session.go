@@ -227,7 +227,11 @@ func (s *Session) Memory() *runtime.Arena { return s.arena }
 
 // Times is what each kernel took in the last decode step. It needs an engine with Debug >= 2.
 func (s *Session) Times() (times []runtime.KernelTime, err error) {
-	for _, p := range []*runtime.Program{s.decode, s.head} {
+	return s.times(s.decode, s.head)
+}
+
+func (s *Session) times(programs ...*runtime.Program) (times []runtime.KernelTime, err error) {
+	for _, p := range programs {
 		if times, err = p.Times(times); err != nil {
 			return nil, err
 		}

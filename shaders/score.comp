@@ -3,6 +3,7 @@
 #include "input.glsl"
 #include "include/step.glsl"
 #include "include/heads.glsl"
+#include "include/mixed.glsl"
 // What attention makes of the scores, by the head's rule; p[row, j] is the probability that a row's queries give slot j:
 // the sum, mean or maximum over the query heads of the group (or of the layer) of e f.
 //   add:  S = decay S + p, row by row (H2O, arXiv 2306.14048); with RULE_LIFETIME S is that over the queries so far
@@ -29,13 +30,6 @@ IN_UVEC2(4, Slots)                                             // (slots) positi
 layout(binding = 5) writeonly buffer SlotsOut { uvec2 slots_out[]; }; // the same slots, with their new scores
 
 const uint HEADS = KV_HEADS * GROUP;
-
-// Mixes the bits of v (lowbias32 by Chris Wellons).
-uint mixed(uint v) {
-    v = (v ^ v >> 16) * 0x7FEB352Du;
-    v = (v ^ v >> 15) * 0x846CA68Bu;
-    return v ^ v >> 16;
-}
 
 void main() {
     uint split = gl_WorkGroupID.x, kv = gl_WorkGroupID.y, seq = gl_WorkGroupID.z;

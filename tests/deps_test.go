@@ -25,7 +25,7 @@ var levels = [][]string{
 	{"h2o"},
 	{"model/gguf", "model/tokenizer", "model/builtin", "eval/data"},
 	{"model"},
-	{"eval", "serve", "ref", "shaders/gen"},
+	{"eval", "bench", "serve", "ref", "shaders/gen"},
 	{"eval/report", "replay"},
 	{"cmd/vkdecode"},
 	{"tests", "tests/drivers", "tests/speed"},

@@ -160,6 +160,11 @@ func (r *rig) run() error {
 		}
 	}
 	r.patch(r.step, doneWord, 0)
+	return r.runOnce()
+}
+
+// runOnce is run for kernels that know no step.
+func (r *rig) runOnce() error {
 	r.submit()
 	for _, t := range r.tensors {
 		now := r.read(t.Buffer.All())

@@ -99,6 +99,9 @@ var opForgeries = []struct {
 	{"another next token", "tokens: ", nllCase{likelihoodCase{vocab: 1001, outs: []int{1}, spread: 3, forge: func(text []uint32, _ []float32) { text[2] = (text[2] + 1) % 1001 }}}},
 	{"a logit", "nll: ", nllCase{likelihoodCase{vocab: 101, outs: []int{1}, spread: 1, forge: func(_ []uint32, logits []float32) { logits[100] += 2e-2 }}}},
 	{"a logit of the full cache", "kl: ", klCase{likelihoodCase{vocab: 101, outs: []int{1}, spread: 1, far: 1, forge: func(_ []uint32, full []float32) { full[100] += 2e-2 }}}},
+	{"another seed", "y: ", randomCase{first: 3, count: 100, mask: 0xFFFF, value: 1 << 20, forge: func(want []uint32) { want[20] ^= 1 }}},
+	{"a block that is not zero", "y: ", planesCase{weight: "q4_0", share: 4, perLane: 4, rows: 70, blocks: 6, forge: func(c *planesCase) { c.blocks = 8 }}},
+	{"a word that is read", "y: ", checksumCase{elements: 1000, forge: func(x []uint32) { x[4*999] ^= 1 }}},
 	{"the position before", "step: ", advanceCase{tokens: []uint32{7}, forge: func(rows []ref.Row) { rows[0].Pos-- }}},
 }
 

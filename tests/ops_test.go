@@ -32,6 +32,8 @@ var ops = []struct {
 	{"advance", advanceCases},
 	{"nll", nllCases},
 	{"kl", klCases},
+	{"random", randomCases},
+	{"checksum", checksumCases},
 }
 
 // opCase is one comparison of a kernel with its twin.

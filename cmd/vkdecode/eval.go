@@ -58,8 +58,8 @@ func (f *evalFlags) bind(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("json", "markdown")
 }
 
-// settings are the cache settings to compare: full too, beside the configured policies, unless --kv says which.
-func (f *evalFlags) settings(cmd *cobra.Command, c *configuration) ([]h2o.Settings, error) {
+// compared are the cache settings to compare: full too, beside the configured policies, unless --kv says which.
+func (c *configuration) compared(cmd *cobra.Command) ([]h2o.Settings, error) {
 	policies := c.KV.Policies
 	if !cmd.Flags().Changed("kv") {
 		full, err := h2o.ParseSpec("full")

@@ -79,7 +79,7 @@ func (f *pplFlags) run(cmd *cobra.Command, path string, paths []string) (err err
 	if f.tokens < 2 {
 		return usagef("eval: --tokens %d, want at least 2: the first one is given", f.tokens)
 	}
-	settings, err := f.settings(cmd, c)
+	settings, err := c.compared(cmd)
 	if err != nil {
 		return err
 	}

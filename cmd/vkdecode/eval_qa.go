@@ -87,7 +87,7 @@ func (f *qaFlags) run(cmd *cobra.Command, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	settings, err := f.settings(cmd, c)
+	settings, err := c.compared(cmd)
 	if err != nil {
 		return err
 	}

@@ -27,11 +27,26 @@ type loaded struct {
 	cached   bool // compiled pipelines are kept on disk
 }
 
-// builtinName is what the model inside the program is called on the command line.
-const builtinName = "builtin:"
+// What models without a file are called on the command line: the one inside the program, and before the shape of one that
+// bench makes up.
+const (
+	builtinName   = "builtin:"
+	syntheticName = "synthetic:"
+)
+
+// syntheticNames are all models that bench can make up.
+func syntheticNames() (names []string) {
+	for _, w := range model.ShapeWords() {
+		names = append(names, syntheticName+w)
+	}
+	return names
+}
 
 // openFile opens a model file, or the one inside the program.
 func openFile(path string) (*gguf.File, error) {
+	if strings.HasPrefix(path, syntheticName) {
+		return nil, usagef("model %q has random weights, which only \"vkdecode bench\" makes; give a GGUF file or %s", path, builtinName)
+	}
 	if path == builtinName {
 		return gguf.Parse(builtin.Model)
 	}
@@ -41,8 +56,7 @@ func openFile(path string) (*gguf.File, error) {
 // openModel opens the configured device and loads the model onto it. The file is checked first: a bad one is told
 // without waiting for a device. It stops when ctx ends.
 func openModel(ctx context.Context, c *configuration, path string, verbose int, stderr io.Writer) (_ *loaded, err error) {
-	debug, err := debugLevel(os.Getenv("VKDECODE_DEBUG"))
-	if err != nil {
+	if _, err := debugLevel(os.Getenv("VKDECODE_DEBUG")); err != nil {
 		return nil, err
 	}
 	file, err := openFile(path)
@@ -50,6 +64,30 @@ func openModel(ctx context.Context, c *configuration, path string, verbose int, 
 		return nil, err
 	}
 	defer file.Close()
+	l, err := openDevice(c, verbose, stderr)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.close())
+		}
+	}()
+	bar := newProgress(stderr, "load", 0)
+	defer bar.done()
+	l.model, err = model.Load(l.engine, file, func(done, total int64) error {
+		bar.of(done, total)
+		return ctx.Err()
+	})
+	return l, err
+}
+
+// openDevice opens the configured device.
+func openDevice(c *configuration, verbose int, stderr io.Writer) (_ *loaded, err error) {
+	debug, err := debugLevel(os.Getenv("VKDECODE_DEBUG"))
+	if err != nil {
+		return nil, err
+	}
 	l := &loaded{}
 	defer func() {
 		if err != nil {
@@ -72,13 +110,7 @@ func openModel(ctx context.Context, c *configuration, path string, verbose int, 
 	if verbose > 0 || debug >= 1 {
 		fmt.Fprintf(stderr, "device %d: %s, %s; %v kernels, %d lanes\n", info.Index, info.Name, info.Driver, l.engine.Tuning.Form, l.engine.Tuning.Lanes)
 	}
-	bar := newProgress(stderr, "load", 0)
-	defer bar.done()
-	l.model, err = model.Load(l.engine, file, func(done, total int64) error {
-		bar.of(done, total)
-		return ctx.Err()
-	})
-	return l, err
+	return l, nil
 }
 
 // debugLevel reads how much to tell of what the device does: 1 which it is, 2 the time of each kernel in the last step,

@@ -29,7 +29,7 @@ Exit codes: 0 success, also when the reader of standard output leaves early;
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.PersistentFlags().String("config", "", "read this `FILE` instead of ./vkdecode.toml or the user's own")
 	root.PersistentFlags().CountP("verbose", "v", "say more on standard error; twice for more still")
-	root.AddCommand(newConfig(), newDevices(), newEval(), newInspect(), newPlan(), newPolicies(), newReplay(), newRun())
+	root.AddCommand(newBench(), newConfig(), newDevices(), newEval(), newInspect(), newPlan(), newPolicies(), newReplay(), newRun())
 	return root
 }
 

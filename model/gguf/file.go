@@ -82,31 +82,40 @@ func (f *File) Close() error {
 
 // Parse reads a file held in memory. The result refers to data, which must not change.
 func Parse(data []byte) (*File, error) {
-	if len(data) == 0 {
-		return nil, errorf("empty file")
-	}
-	c := &cursor{data: data, section: "the header"}
-	f := &File{Size: int64(len(data)), Alignment: defaultAlignment}
-	tensors, pairs := f.readHeader(c)
-	f.readMetadata(c, pairs)
-	if c.err != nil {
-		return nil, c.err
-	}
-	if err := f.checkSplit(); err != nil {
+	f, end, err := parseHead(data)
+	if err != nil {
 		return nil, err
 	}
-	if err := f.setAlignment(); err != nil {
-		return nil, err
-	}
-	f.readTensors(c, tensors)
-	if c.err != nil {
-		return nil, c.err
-	}
-	f.head = data[:c.at:c.at]
-	if err := f.placeTensors(data, c.at); err != nil {
+	if err := f.placeTensors(data, end); err != nil {
 		return nil, err
 	}
 	return f, nil
+}
+
+// parseHead reads all but the tensors' data, which begins behind byte end.
+func parseHead(data []byte) (f *File, end uint64, err error) {
+	if len(data) == 0 {
+		return nil, 0, errorf("empty file")
+	}
+	c := &cursor{data: data, section: "the header"}
+	f = &File{Size: int64(len(data)), Alignment: defaultAlignment}
+	tensors, pairs := f.readHeader(c)
+	f.readMetadata(c, pairs)
+	if c.err != nil {
+		return nil, 0, c.err
+	}
+	if err := f.checkSplit(); err != nil {
+		return nil, 0, err
+	}
+	if err := f.setAlignment(); err != nil {
+		return nil, 0, err
+	}
+	f.readTensors(c, tensors)
+	if c.err != nil {
+		return nil, 0, c.err
+	}
+	f.head = data[:c.at:c.at]
+	return f, c.at, nil
 }
 
 // readHeader returns the claimed numbers of tensors and of metadata pairs.

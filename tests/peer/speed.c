@@ -1,9 +1,12 @@
 // Times llama.cpp on one prompt, greedily, and prints what tests/speed reads: {"prompt_ms": …, "decode_ms": …}.
-// Usage: speed BACKENDS MODEL PROMPT DECODE — the folder of the ggml backends, a GGUF file, and numbers of tokens.
-// The prompt's ids come from standard input, separated by white space. Weights and cache are on the first GPU.
+// Usage: speed BACKENDS MODEL PROMPT DECODE gpu|cpu|cpu-plain — the folder of the ggml backends, a GGUF file, numbers of
+// tokens, and where weights and cache are: on the first GPU, or on the CPU, whose plain form is without flash attention.
+// The prompt's ids come from standard input, separated by white space.
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include "ggml-backend.h"
 #include "llama.h"
 
@@ -38,19 +41,29 @@ static void quiet(enum ggml_log_level level, const char *text, void *unused) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 5) fail("reading the command line");
+    if (argc != 6) fail("reading the command line");
+    int gpu = !strcmp(argv[5], "gpu"), plain = !strcmp(argv[5], "cpu-plain");
+    if (!gpu && !plain && strcmp(argv[5], "cpu")) fail("reading where to run");
     int prompt = atoi(argv[3]), decoded = atoi(argv[4]);
     llama_log_set(quiet, NULL);
     ggml_backend_load_all_from_path(argv[1]);
-    if (!ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_GPU)) fail("finding a GPU (is GGML_VK_VISIBLE_DEVICES set?)");
+    if (gpu && !ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_GPU)) fail("finding a GPU (is GGML_VK_VISIBLE_DEVICES set?)");
 
     struct llama_model_params mp = llama_model_default_params();
-    mp.n_gpu_layers = 999; // all
+    ggml_backend_dev_t none[] = {NULL};
+    if (gpu) {
+        mp.n_gpu_layers = 999; // all
+    } else {
+        mp.n_gpu_layers = 0;
+        mp.devices = none;
+    }
     struct llama_model *model = llama_model_load_from_file(argv[2], mp);
     if (!model) fail("loading the model");
     struct llama_context_params cp = llama_context_default_params();
     cp.n_ctx = prompt + decoded + 1;
     cp.n_batch = cp.n_ubatch = prompt < 512 ? prompt : 512;
+    cp.n_threads = cp.n_threads_batch = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (plain) cp.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
     struct llama_context *context = llama_init_from_model(model, cp);
     if (!context) fail("making a context");
 

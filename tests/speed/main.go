@@ -1,4 +1,4 @@
-// Command speed prints the tables of docs/performance.md. `make bench` and `make bench-peer` run it.
+// Command speed prints the table of docs/performance.md in which we stand beside llama.cpp. `make bench-peer` runs it.
 package main
 
 import (
@@ -11,8 +11,12 @@ import (
 	"text/tabwriter"
 )
 
-// policies are compared with each other, the first is what the others are measured against.
-var policies = []string{"full", "h2o"}
+// backends are what the peer runs on, and how tests/peer/speed.c knows them.
+var backends = []struct{ word, name string }{
+	{"gpu", "Vulkan"},
+	{"cpu", "CPU"},
+	{"cpu-plain", "CPU without flash attention"},
+}
 
 func main() {
 	log.SetFlags(0)
@@ -21,10 +25,10 @@ func main() {
 	model := flag.String("model", "models/SmolLM2-135M-Instruct.Q4_1.gguf", "GGUF file")
 	rounds := flag.Int("rounds", 3, "measure so often, in turns, and take the median")
 	driver := flag.String("driver", "lavapipe", "lavapipe, swiftshader or auto")
-	depths := flag.String("depths", "128,1024,4096", "prompt lengths in tokens")
-	decoded := flag.Int("n", 32, "tokens to decode after each prompt")
-	peer := flag.String("peer", "", "compare with this build of tests/peer/speed.c")
-	backends := flag.String("backends", "", "folder of the peer's backends")
+	depths := flag.String("depths", "64", "prompt lengths in tokens")
+	decoded := flag.Int("n", 16, "tokens to decode after each prompt")
+	peer := flag.String("peer", "", "build of tests/peer/speed.c")
+	folder := flag.String("backends", "", "folder of the peer's backends")
 	flag.Parse()
 
 	b := bench{program: *program, model: *model, rounds: *rounds, decoded: *decoded}
@@ -39,77 +43,43 @@ func main() {
 		}
 		b.depths = append(b.depths, depth)
 	}
-	if *peer != "" {
-		err = b.besidePeer(*driver, *peer, *backends)
-	} else {
-		err = b.byDepth(*driver)
-	}
-	if err != nil {
+	if err := b.besidePeer(*driver, *peer, *folder); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// byDepth prints speed by context depth and policy.
-func (b bench) byDepth(driver string) error {
-	t := newTable("driver", "depth", "policy", "prompt tok/s", "decode tok/s", "decode against full", "KV MiB")
+// besidePeer prints our speed with every token kept beside the peer's on each of its backends, on the same prompt. The
+// programs take turns, and the ratios are ours to each, round by round.
+func (b bench) besidePeer(driver, peer, folder string) error {
+	t := newTable("prompt", "decoded", "program", "prompt tok/s", "ours is", "decode tok/s", "ours is")
 	for _, depth := range b.depths {
-		runs := make([][]speed, len(policies))
-		for range b.rounds {
-			for i, policy := range policies {
-				s, err := b.vkdecode(depth, policy)
-				if err != nil {
-					return err
-				}
-				log.Printf("%s, depth %d, %s: %.1f and %.1f tok/s", driver, depth, policy, s.prompt, s.decode)
-				runs[i] = append(runs[i], s)
-			}
-		}
-		for i, policy := range policies {
-			if policy == "h2o" {
-				policy += " 20 %"
-			}
-			s := median(runs[i])
-			t.row(driver, strconv.Itoa(depth), policy, fmt.Sprintf("%.1f", s.prompt), fmt.Sprintf("%.1f", s.decode),
-				fmt.Sprintf("%.2f", medianRatio(runs[i], runs[0]).decode), fmt.Sprintf("%.1f", float64(s.bytes)/(1<<20)))
-		}
-	}
-	return t.w.Flush()
-}
-
-// besidePeer prints the speed with every token kept beside the peer's, on the same prompt.
-func (b bench) besidePeer(driver, peer, backends string) error {
-	t := newTable("driver", "prompt", "decoded", "program", "prompt tok/s", "ratio", "decode tok/s", "ratio")
-	for _, depth := range b.depths {
-		var ours, theirs []speed
+		var ours []speed
+		theirs := make([][]speed, len(backends))
 		for range b.rounds {
 			s, err := b.vkdecode(depth, "full")
 			if err != nil {
 				return err
 			}
 			ours = append(ours, s)
-			if s, err = b.peer(peer, backends, depth); err != nil {
-				return err
+			log.Printf("depth %d: %.1f and %.1f tok/s", depth, s.prompt, s.decode)
+			for i, backend := range backends {
+				if s, err = b.peer(peer, folder, backend.word, depth); err != nil {
+					return err
+				}
+				theirs[i] = append(theirs[i], s)
+				log.Printf("depth %d, %s: %.2f and %.2f tok/s", depth, backend.name, s.prompt, s.decode)
 			}
-			theirs = append(theirs, s)
-			log.Printf("depth %d: %.1f and %.1f tok/s, llama.cpp %.2f and %.2f", depth, last(ours).prompt, last(ours).decode, s.prompt, s.decode)
 		}
-		ratio := medianRatio(ours, theirs)
-		for _, line := range []struct {
-			name string
-			speed
-			ratio speed
-		}{
-			{"llama.cpp, Vulkan", median(theirs), speed{prompt: 1, decode: 1}},
-			{"vkdecode, full", median(ours), ratio},
-		} {
-			t.row(driver, strconv.Itoa(depth), strconv.Itoa(b.decoded), line.name, fmt.Sprintf("%.2f", line.prompt),
-				fmt.Sprintf("%.1f", line.ratio.prompt), fmt.Sprintf("%.2f", line.decode), fmt.Sprintf("%.1f", line.ratio.decode))
+		line := func(name string, s, ratio speed) {
+			t.row(strconv.Itoa(depth), strconv.Itoa(b.decoded), name, fmt.Sprintf("%.2f", s.prompt), fmt.Sprintf("%.2f", ratio.prompt), fmt.Sprintf("%.2f", s.decode), fmt.Sprintf("%.2f", ratio.decode))
+		}
+		line("vkdecode on "+driver+", full", median(ours), speed{prompt: 1, decode: 1})
+		for i, backend := range backends {
+			line("llama.cpp, "+backend.name, median(theirs[i]), medianRatio(ours, theirs[i]))
 		}
 	}
 	return t.w.Flush()
 }
-
-func last(runs []speed) speed { return runs[len(runs)-1] }
 
 // table is printed in Markdown, with columns that line up.
 type table struct{ w *tabwriter.Writer }

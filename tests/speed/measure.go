@@ -22,11 +22,8 @@ type bench struct {
 	depths          []int // tokens of the prompt
 }
 
-// speed is one run, in tokens per second, and the bytes of its K and V.
-type speed struct {
-	prompt, decode float64
-	bytes          int64
-}
+// speed is one run, in tokens per second.
+type speed struct{ prompt, decode float64 }
 
 // environment makes the Vulkan loader see one driver only.
 func environment(driver string) ([]string, error) {
@@ -75,9 +72,6 @@ func (b bench) vkdecode(depth int, policy string) (s speed, err error) {
 		return s, err
 	}
 	var report struct {
-		KV struct {
-			BytesHeld int64 `json:"bytes_held"`
-		}
 		Timing struct {
 			Prompt float64 `json:"prompt_tps"`
 			Decode float64 `json:"decode_tps"`
@@ -85,16 +79,16 @@ func (b bench) vkdecode(depth int, policy string) (s speed, err error) {
 	}
 	err = b.run(&report, "", b.program, "run", b.model, "--config", os.DevNull, "--prompt-tokens", "@"+ids.Name(), "--kv", policy, "--budget", "20%",
 		"--temp", "0", "--ignore-eos", "-n", strconv.Itoa(b.decoded+1), "--json") // the first new token is the prompt's work
-	return speed{report.Timing.Prompt, report.Timing.Decode, report.KV.BytesHeld}, err
+	return speed{report.Timing.Prompt, report.Timing.Decode}, err
 }
 
 // peer measures one run of tests/peer/speed.c.
-func (b bench) peer(program, backends string, depth int) (s speed, err error) {
+func (b bench) peer(program, folder, backend string, depth int) (s speed, err error) {
 	var report struct {
 		Prompt float64 `json:"prompt_ms"`
 		Decode float64 `json:"decode_ms"`
 	}
-	err = b.run(&report, prompt(depth), program, backends, b.model, strconv.Itoa(depth), strconv.Itoa(b.decoded))
+	err = b.run(&report, prompt(depth), program, folder, b.model, strconv.Itoa(depth), strconv.Itoa(b.decoded), backend)
 	return speed{prompt: 1000 * float64(depth) / report.Prompt, decode: 1000 * float64(b.decoded) / report.Decode}, err
 }
 
@@ -120,7 +114,7 @@ func median(runs []speed) speed {
 		sorted := slices.SortedFunc(slices.Values(runs), func(a, b speed) int { return cmp.Compare(figure(a), figure(b)) })
 		return figure(sorted[(len(sorted)-1)/2])
 	}
-	return speed{middle(func(s speed) float64 { return s.prompt }), middle(func(s speed) float64 { return s.decode }), runs[0].bytes}
+	return speed{middle(func(s speed) float64 { return s.prompt }), middle(func(s speed) float64 { return s.decode })}
 }
 
 // medianRatio compares run by run, so that what else the machine does matters less.
