@@ -62,7 +62,7 @@ type Kernel struct {
 }
 
 // upkeep are the kernels that score tokens and evict them: what a policy costs in a step.
-var upkeep = []string{"score", "evict", "rank", "compact", "enter", "gather", "observe", "window", "pool", "share", "choose"}
+var upkeep = []string{"shares", "score", "evict", "rank", "compact", "enter", "gather", "observe", "window", "pool", "share", "choose"}
 
 // emit puts the results of a depth together: one for each setting and number of rows.
 func (b *Bench) emit(prompts, decodes []*subject) error {

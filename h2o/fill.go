@@ -163,7 +163,9 @@ func (c *Cache) randomize(seed uint32) error {
 		}
 	}
 	for layer, p := range c.pools {
-		pool(p, uint32(layer+1))
+		if layer == 0 || !c.joined {
+			pool(p, uint32(layer+1))
+		}
 	}
 	return c.engine.Randomize(all...)
 }
