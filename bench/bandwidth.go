@@ -74,10 +74,7 @@ func probeBytes(e *runtime.Engine) int64 {
 	if info.Kind == "cpu" {
 		size = cpuProbe
 	}
-	size = min(size, info.Limits.MaxStorageRange, info.Limits.MaxAllocation/2)
-	if e.Tuning.Form == shaders.Texel {
-		size = min(size, 16*int64(info.Limits.MaxTexelElements))
-	}
+	size = min(size, e.Bindable(), info.Limits.MaxAllocation/2)
 	if free, told := Free(e.Device); told {
 		size = min(size, free/8)
 	}

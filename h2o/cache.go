@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"vkdecode/runtime"
-	"vkdecode/shaders"
 )
 
 // headBytes is the size of one entry of a table: four elements of four u32, laid out as in include/heads.glsl.
@@ -113,22 +112,12 @@ func NewCache(e *runtime.Engine, a *runtime.Arena, g Geometry, p *Plan, seqs, ro
 func (c *Cache) joins(slots int) bool {
 	k, v := c.VectorBytes()
 	const table = 3 * TableBytes // with ranks a slot takes one and a half elements of eight bytes, and elements are limited, too
-	return c.seqs == 1 && c.geometry.alike() && int64(slots)*int64(max(k, v, table)) <= c.bindable()
-}
-
-// bindable is the most bytes of K or V that the device can bind.
-func (c *Cache) bindable() int64 {
-	limits := c.engine.Device.Info.Limits
-	limit := min(limits.MaxStorageRange, limits.MaxAllocation)
-	if c.engine.Tuning.Form == shaders.Texel {
-		limit = min(limit, quadBytes*int64(limits.MaxTexelElements))
-	}
-	return limit
+	return c.seqs == 1 && c.geometry.alike() && int64(slots)*int64(max(k, v, table)) <= c.engine.Bindable()
 }
 
 // fits tells whether K and V of a pool can be bound.
 func (c *Cache) fits(what string, heads, capacity int) error {
-	p, limit := c.Plan, c.bindable()
+	p, limit := c.Plan, c.engine.Bindable()
 	k, v := c.VectorBytes()
 	name, bytes := "K", int64(k)
 	if v > k {

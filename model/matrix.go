@@ -45,11 +45,7 @@ func newMatrix(e *runtime.Engine, a *runtime.Arena, name string, paired bool, pa
 	}
 	m.planes = newPlanes(e.Tuning, w, m.rows, m.columns)
 	limits := e.Device.Info.Limits
-	limit := limits.MaxStorageRange
-	if e.Tuning.Form == shaders.Texel {
-		limit = min(limit, 16*int64(limits.MaxTexelElements))
-	}
-	groups, most := ceil(m.rows, m.planes.groupRows()), int(limit)/m.planes.weightBytes()
+	groups, most := ceil(m.rows, m.planes.groupRows()), int(e.Bindable())/m.planes.weightBytes()
 	if paired { // gate and up are each padded to whole groups' halves
 		groups = ceil(m.rows/2, m.planes.groupRows()/2)
 	}

@@ -22,6 +22,16 @@ type Engine struct {
 	pipelines map[string]*vk.Pipeline
 }
 
+// Bindable is the most bytes of vec4 that one binding of a kernel takes.
+func (e *Engine) Bindable() int64 {
+	l := e.Device.Info.Limits
+	limit := min(l.MaxStorageRange, l.MaxAllocation)
+	if e.Tuning.Form == shaders.Texel {
+		limit = min(limit, 16*int64(l.MaxTexelElements))
+	}
+	return limit
+}
+
 // NewEngine wraps an open device.
 func NewEngine(d *vk.Device) *Engine {
 	return &Engine{Device: d, Tuning: TuningFor(d.Info), pipelines: map[string]*vk.Pipeline{}}
