@@ -107,7 +107,8 @@ func (m *Meter) Start() {
 	}
 	m.begin, m.sampled, m.stop = m.read(), 0, make(chan struct{})
 	if len(m.powers) > 0 {
-		m.done.Go(m.sample)
+		begin := time.Now()
+		m.done.Go(func() { m.sample(begin) })
 	}
 }
 
@@ -142,9 +143,9 @@ func (m *Meter) read() []float64 {
 	return all
 }
 
-// sample adds up powers until the measurement ends.
-func (m *Meter) sample() {
-	last, every := time.Now(), time.NewTicker(powerEvery)
+// sample adds up powers since the measurement began until it ends.
+func (m *Meter) sample(last time.Time) {
+	every := time.NewTicker(powerEvery)
 	defer every.Stop()
 	add := func() {
 		now := time.Now()
