@@ -118,12 +118,13 @@ func TestSmolLM2AgreesWithTheReference(t *testing.T) {
 	readJSON(t, "testdata/smollm2.json", &r)
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {
 		m := smollm2On(t, d)
+		kinds := []string{"f32", "f16"}
 		if slow(d) {
-			comparePrompt(t, m, &r, 0, 24, "f32", "f16")
-			return
+			kinds = kinds[1:] // what run uses; f32 on one prompt
+			comparePrompt(t, m, &r, 0, 8, "f32")
 		}
 		for i := range r.Prompts {
-			comparePrompt(t, m, &r, i, 64, "f32", "f16")
+			comparePrompt(t, m, &r, i, 64, kinds...)
 		}
 	})
 }
