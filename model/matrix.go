@@ -36,7 +36,7 @@ type matrixSlice struct {
 func newMatrix(e *runtime.Engine, a *runtime.Arena, name string, paired bool, parts ...*gguf.Tensor) (*Matrix, error) {
 	w, ok := weightTypes[parts[0].Type]
 	if !ok {
-		return nil, fmt.Errorf("model: tensor %q: weight type %s has no kernel; F32, F16, BF16, Q8_0, Q4_0 and Q4_1 do", parts[0].Name, parts[0].Type)
+		return nil, fmt.Errorf("model: tensor %q: weight type %s has no kernel; %s do", parts[0].Name, parts[0].Type, runningTypes())
 	}
 	m := &Matrix{name: name, columns: int(parts[0].Columns()), paired: paired, weight: w, parts: parts}
 	for _, p := range parts {
@@ -59,7 +59,7 @@ func newMatrix(e *runtime.Engine, a *runtime.Arena, name string, paired bool, pa
 	for g := 0; g < groups; g += most {
 		s := matrixSlice{group: g, groups: min(most, groups-g)}
 		s.weights = a.Tensor(fmt.Sprintf("weights.%s.%d", name, g), int64(s.groups*m.planes.weightBytes()))
-		if w.scaled {
+		if w.scales != noScales {
 			s.scales = a.Tensor(fmt.Sprintf("weights.%s.%d.scales", name, g), int64(s.groups*m.planes.scaleBytes()))
 		}
 		m.slices = append(m.slices, s)
@@ -151,7 +151,7 @@ func (m *Matrix) loadPiece(d *vk.Device, s matrixSlice, group, groups int) (file
 	wbuf, staged := hostView(weights)
 	var sbuf []byte
 	var scales vk.Range
-	if m.weight.scaled {
+	if m.weight.scales != noScales {
 		scales = s.scales.Slice(int64(group*sb), int64(groups*sb))
 		sbuf, _ = hostView(scales)
 	}

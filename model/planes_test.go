@@ -21,12 +21,13 @@ func words(b []byte) (out []uint32) {
 func TestPlanesAgreeWithTheirTwin(t *testing.T) {
 	for kind, w := range weightTypes {
 		for _, tuning := range []runtime.Tuning{{Lanes: 8, Run: 1, Rows: 16}, {Lanes: 4, Run: 4, Rows: 4}, {Lanes: 64, Run: 32, Rows: 4}, {Lanes: 32, Run: 2, Rows: 8}} {
-			const blocks = 3
-			p := newPlanes(tuning, w, 0, blocks*blockColumns)
+			const fileBlocks = 3
+			columns := fileBlocks * w.columns
+			p := newPlanes(tuning, w, 0, columns)
 			rows := 2*p.groupRows() + 1
-			size := blocks * w.bytes
+			size := fileBlocks * w.bytes
 			own := size // of a row in the file: without scales it may end within a block
-			if !w.scaled {
+			if w.scales == noScales {
 				own -= w.bytes / 4
 			}
 			raw := make([]byte, rows*size)
@@ -38,7 +39,7 @@ func TestPlanesAgreeWithTheirTwin(t *testing.T) {
 			var weights, scales []byte
 			for group := range 3 {
 				gw, gs := make([]byte, p.weightBytes()), make([]byte, p.scaleBytes())
-				if !w.scaled {
+				if w.scales == noScales {
 					gs = nil
 				}
 				p.pack(w, func(i int) []byte {
@@ -49,7 +50,7 @@ func TestPlanesAgreeWithTheirTwin(t *testing.T) {
 				}, gw, gs)
 				weights, scales = append(weights, gw...), append(scales, gs...)
 			}
-			wantWeights, wantScales := ref.Planes(w.name, rows, blocks*blockColumns, raw, tuning.Lanes, tuning.Run, tuning.Rows)
+			wantWeights, wantScales := ref.Planes(w.name, rows, columns, raw, tuning.Lanes, tuning.Run, tuning.Rows)
 			if !slices.Equal(words(weights), wantWeights) {
 				t.Errorf("%s, %+v: another weight plane", w.name, tuning)
 			}

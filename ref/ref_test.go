@@ -14,7 +14,7 @@ func near(got, want []float64) bool {
 func TestWeightsAreTheFormatsFormulas(t *testing.T) {
 	const one, minusTwo, half = 0x3C00, 0xC000, 0x3800 // f16
 	block := func(kind string, head ...byte) []byte {
-		return append(head, make([]byte, BlockBytes[kind]-len(head))...)
+		return append(head, make([]byte, Blocks[kind].Bytes-len(head))...)
 	}
 	for _, c := range []struct {
 		kind  string

@@ -208,7 +208,7 @@ func (c matmulCase) run(b *bench, l launch) error {
 // planes puts the file's rows in their order, -1 for one that is missing, into the planes of each slice.
 func (r *rig) planes(c matmulCase, raw []byte, order []int) (weights, scales []*tensor) {
 	var packed []byte
-	size := c.blocks * ref.BlockBytes[c.weight]
+	size := rowBytes(c.weight, c.blocks)
 	for _, row := range order {
 		if row < 0 {
 			packed = append(packed, make([]byte, size)...)
