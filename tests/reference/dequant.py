@@ -15,7 +15,7 @@ import gguf
 import numpy as np
 
 BLOCKS = 96  # per type with blocks of 32
-SUPER_BLOCKS = 24  # per type with blocks of 256
+SUPER_BLOCKS = 16  # per type with blocks of 256
 ELEMENTS = 512  # per type without blocks
 # Where a block has f16 values; all other bytes may be anything. The package does not quantise most of these types.
 SCALES = {
