@@ -35,9 +35,8 @@ IN_FLOAT(5, Bias)                                      // (count) f32
 IN_FLOAT(6, Res)                                       // (rows, y_stride) f32
 layout(binding = 7) writeonly buffer Y { float y[]; }; // (rows, y_stride) f32
 
-const bool ACROSS = WORDS % 4 != 0; // a uvec4 of weights has a word of each of four rows, not four words of one
+const bool ACROSS = WORDS % 4 != 0;   // a uvec4 of weights has a word of each of four rows, not four words of one
 const uint FIELDS = WORDS * PER_WORD; // weights that lie in one word each; the others are spread over the words' top bits
-const bool SCALED = SCALES != NONE;
 const uint TOGETHER = COLS == 1 ? AT_ONCE : 1; // weight rows
 float acc[ROWS * COLS];
 
@@ -48,9 +47,9 @@ void main() {
     if (col0 >= rows || step_done()) return;
     uint lanes = gl_WorkGroupSize.x, lane = gl_LocalInvocationID.x, group = gl_WorkGroupID.x;
     [[unroll]] for (uint i = 0; i < ROWS * COLS; i++) acc[i] = 0;
-    uint row_lanes = lanes / RUN, supers = (push.steps * RUN + SUPER - 1) / SUPER;
+    uint row_lanes = lanes / RUN, records = (push.steps * RUN + SUPER - 1) / SUPER;
     uint quad = group * push.steps * (ROWS / 4) * WORDS * lanes + lane;
-    uint scale = SCALES == PER_SUPER ? group * supers * (ROWS / 4) * RECORD * row_lanes + lane / RUN : group * push.steps * (ROWS / 4) * lanes + lane;
+    uint scale = SCALES == PER_SUPER ? group * records * (ROWS / 4) * RECORD * row_lanes + lane / RUN : group * push.steps * (ROWS / 4) * lanes + lane;
     uint from[COLS], at = lane % RUN * 8;
     float norm[COLS];
     [[unroll]] for (uint c = 0; c < COLS; c++) {
@@ -86,8 +85,8 @@ void main() {
                 }
                 [[unroll]] for (uint e = 0; e < 4; e++) {
                     uint n = i * 4 + e, j = n % PER_WORD;
-                    if (SCALED) sum[c * PARTS + n * PARTS / 32] += presum(j) * v[e];
-                    x[c * 32 + i * 4 + e] = v[e] * prescale(j);
+                    if (SCALES != NONE) sum[c * PARTS + n * PARTS / 32] += presum(j) * v[e];
+                    x[c * 32 + n] = v[e] * prescale(j);
                 }
             }
         }
