@@ -10,7 +10,7 @@ import (
 )
 
 // WeightTypes are the weight types that have kernels.
-var WeightTypes = []string{"bf16", "f16", "f32", "q4_0", "q4_1", "q8_0"}
+var WeightTypes = []string{"bf16", "f16", "f32", "iq4_nl", "mxfp4", "q2_k", "q3_k", "q4_0", "q4_1", "q4_k", "q5_0", "q5_1", "q5_k", "q6_k", "q8_0"}
 
 // CacheTypes are the types that K and V can be held in.
 var CacheTypes = []string{"f16", "f32", "q4_0", "q8_0"}
@@ -572,7 +572,7 @@ var matmulInfo = info{name: "matmul", weights: true, cache: false, push: 28, cou
 	{vk.R32Float, Read},    // Res
 	{vk.R32Float, Write},   // Y
 }, frozen: []frozen{
-	{suffix: "run1.rows16.cols1", weights: []string{"q4_0", "q4_1", "q8_0", "f16"}, constants: map[int]uint32{1: 1, 2: 16, 3: 1}},
+	{suffix: "run1.rows16.cols1", weights: []string{"q4_0", "q4_1", "q8_0", "f16", "q4_k", "q6_k"}, constants: map[int]uint32{1: 1, 2: 16, 3: 1}},
 	{suffix: "run1.rows16.cols4", weights: []string{"q4_1", "q8_0"}, constants: map[int]uint32{1: 1, 2: 16, 3: 4}},
 }}
 
