@@ -3,8 +3,10 @@ package tests
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
+	"vkdecode/ref"
 	"vkdecode/shaders"
 	"vkdecode/tests/drivers"
 	"vkdecode/vk"
@@ -21,28 +23,27 @@ func BenchmarkProducts(b *testing.B) {
 		tuning := engineOf(d).Tuning
 		l := launch{tuning.Form, tuning.Lanes}
 		perLane := tuning.RowsFor(rows)
-		order := make([]int, rows)
-		for i := range order {
-			order[i] = i
-		}
+		groups := ceil(rows*tuning.Run, perLane*l.lanes)
 		for _, w := range shaders.WeightTypes {
-			raw := randomWeights(rand.New(rand.NewPCG(1, 2)), w, rows*columns/32)
+			ofGroup := perLane * l.lanes / tuning.Run
+			raw := randomWeights(rand.New(rand.NewPCG(1, 2)), w, ofGroup*columns/32)
+			weights, scales := ref.Planes(w, ofGroup, columns, raw, l.lanes, tuning.Run, perLane) // all groups have the same
 			for _, cols := range []int{1, tuning.Cols} {
-				c := matmulCase{weight: w, share: tuning.Run, perLane: perLane, cols: cols, rows: rows, blocks: columns / 32, many: cols}
 				rig := r.rig(l, stepRows(cols))
-				weights, scales := rig.planes(c, raw, order)
+				plane := in(rig, "w", slices.Repeat(weights, groups))
+				planes := [2]*tensor{plane, plane}
+				if scales != nil {
+					planes[1] = in(rig, "s", slices.Repeat(scales, groups))
+				}
 				x := in(rig, "x", randomFloats(rand.New(rand.NewPCG(3, 4)), cols*columns))
 				y := rig.out("y", cols*rows)
-				steps := ceil(c.blocks, c.share)
-				k := shaders.Matmul{Lanes: uint32(l.lanes), Run: uint32(c.share), Rows: uint32(perLane), Cols: uint32(cols), Steps: uint32(steps), Count: rows,
-					XStride: columns / 4, YStride: rows, Step: rig.step.Range, W: weights[0].Range, S: scales[0].Range, X: x.Range, Norm: x.Range, Bias: x.Range, Res: x.Range, Y: y.Range}
+				steps := ceil(columns/32, tuning.Run)
+				k := shaders.Matmul{Lanes: uint32(l.lanes), Run: uint32(tuning.Run), Rows: uint32(perLane), Cols: uint32(cols), Steps: uint32(steps), Count: rows,
+					XStride: columns / 4, YStride: rows, Step: rig.step.Range, W: planes[0].Range, S: planes[1].Range, X: x.Range, Norm: x.Range, Bias: x.Range, Res: x.Range, Y: y.Range}
 				for range dispatches {
-					rig.add(k, w, "", ceil(rows*c.share, perLane*l.lanes), 1, 1)
+					rig.add(k, w, "", groups, 1, 1)
 				}
-				bytes := weights[0].data.Size
-				if scales[0] != weights[0] {
-					bytes += scales[0].data.Size
-				}
+				bytes := int64(4 * (len(weights) + len(scales)) * groups)
 				rig.submit() // compiles
 				b.Run(fmt.Sprintf("%s/%s/%d", driver, w, cols), func(b *testing.B) {
 					if cols == 1 {
