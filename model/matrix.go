@@ -34,7 +34,7 @@ type matrixSlice struct {
 
 // newMatrix plans the memory of tensors under each other (or of two interleaved, paired). All have one type.
 func newMatrix(e *runtime.Engine, a *runtime.Arena, name string, paired bool, parts ...*gguf.Tensor) (*Matrix, error) {
-	w, ok := weightTypes[parts[0].Type]
+	w, ok := weightTypeFor(parts[0].Type, e.Tuning.Form)
 	if !ok {
 		return nil, fmt.Errorf("model: tensor %q: weight type %s has no kernel; %s do", parts[0].Name, parts[0].Type, runningTypes())
 	}

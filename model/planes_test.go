@@ -61,6 +61,37 @@ func TestPlanesAgreeWithTheirTwin(t *testing.T) {
 	}
 }
 
+// The other form of IQ4_NL is that of the Q8_0 block with the same scale and the values as bytes.
+func TestValuesOfIQ4NLFillTheBytesOfQ8(t *testing.T) {
+	values := [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
+	block := []byte{0x34, 0x9A}
+	bytes := append([]byte{0x34, 0x9A}, make([]byte, 32)...)
+	for i := range byte(16) {
+		low, high := i*7%16, 15-i
+		block = append(block, low|high<<4)
+		bytes[2+i], bytes[18+i] = byte(values[low]), byte(values[high])
+	}
+	w := onCPU[gguf.IQ4_NL]
+	got, gotScale, want, wantScale := make([]uint32, w.words), make([]uint32, 1), make([]uint32, 8), make([]uint32, 1)
+	w.repack(block, got, gotScale)
+	weightTypes[gguf.Q8_0].repack(bytes, want, wantScale)
+	if !slices.Equal(got, want) || gotScale[0] != wantScale[0] {
+		t.Errorf("%x, %x, want %x, %x", got, gotScale, want, wantScale)
+	}
+	if ours, q8 := w, weightTypes[gguf.Q8_0]; ours.name != q8.name || ours.words != q8.words || ours.scales != q8.scales || int64(ours.bytes) != gguf.IQ4_NL.BlockBytes() {
+		t.Errorf("%+v does not fit the kernel of %+v", ours, q8)
+	}
+}
+
+// Every row of the table has the file's blocks.
+func TestWeightTypesHaveTheBlocksOfTheFormat(t *testing.T) {
+	for kind, w := range weightTypes {
+		if each := int64(w.columns) / kind.BlockSize(); int64(w.columns)%kind.BlockSize() != 0 || each*kind.BlockBytes() != int64(w.bytes) {
+			t.Errorf("%v: %d bytes for %d columns, the format has %d for %d", kind, w.bytes, w.columns, kind.BlockBytes(), kind.BlockSize())
+		}
+	}
+}
+
 func TestPairedRowsAgreeWithTheirTwin(t *testing.T) {
 	const rows = 37
 	tensor := func(first byte) *gguf.Tensor { // one byte a row: its number

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"vkdecode/model/gguf"
+	"vkdecode/shaders"
 )
 
 // blockColumns is the number of columns in a block of every repacked weight type, whatever the file's own blocks are.
@@ -59,6 +60,21 @@ var weightTypes = map[gguf.Type]weightType{
 	gguf.Q6_K:   {"q6_k", 6, perSuper, superSize, 210, repackQ6K},
 	gguf.IQ4_NL: {"iq4_nl", 4, perBlock, 32, 18, repackQ40}, // the kernel knows what the codes stand for
 	gguf.MXFP4:  {"mxfp4", 5, perBlock, 32, 17, repackMXFP4},
+}
+
+// onCPU are forms for drivers that compute on the CPU, where arithmetic costs more than memory: what the codes of IQ4_NL
+// stand for, as the bytes of Q8_0.
+var onCPU = map[gguf.Type]weightType{
+	gguf.IQ4_NL: {"q8_0", 8, perBlock, 32, 18, repackIQ4NL},
+}
+
+// weightTypeFor finds the form of a weight type for kernels of a form; false if it does not run.
+func weightTypeFor(t gguf.Type, form shaders.Form) (weightType, bool) {
+	if w, ok := onCPU[t]; ok && form != shaders.Shared {
+		return w, true
+	}
+	w, ok := weightTypes[t]
+	return w, ok
 }
 
 // runningTypes lists the weight types that run, for messages.

@@ -63,6 +63,21 @@ func repackMXFP4(block []byte, words, scales []uint32) {
 	scales[0] = math.Float32bits(float32(math.Ldexp(1, int(block[0])-128)))
 }
 
+// iq4nlValues are what IQ4_NL's codes stand for.
+var iq4nlValues = [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
+
+// repackIQ4NL replaces the codes by the numbers that they stand for, in the form of Q8_0.
+func repackIQ4NL(block []byte, words, scales []uint32) {
+	clear(words)
+	for i, c := range fiveBits(block[2:], 0) {
+		words[i/4] |= uint32(uint8(iq4nlValues[c])) << (i % 4 * 8)
+	}
+	for i := range words {
+		words[i] ^= 0x00808080
+	}
+	scales[0] = halfAsFloat(block)
+}
+
 // halfAsFloat is the f16 at the head of a block as the bits of an f32.
 func halfAsFloat(block []byte) uint32 {
 	return math.Float32bits(float16.Frombits(binary.LittleEndian.Uint16(block)).Float32())
