@@ -35,9 +35,9 @@ type matrixSlice struct {
 
 // newMatrix plans the memory of tensors under each other (or of two interleaved, paired). All have one type.
 func newMatrix(e *runtime.Engine, a *runtime.Arena, name string, paired bool, parts ...*gguf.Tensor) (*Matrix, error) {
-	w, ok := weightTypes[parts[0].Type]
+	w, ok := weightTypeFor(parts[0].Type, e.Tuning.Form)
 	if !ok {
-		return nil, fmt.Errorf("model: tensor %q: weight type %s has no kernel; F32, F16, BF16, Q8_0, Q4_0 and Q4_1 do", parts[0].Name, parts[0].Type)
+		return nil, fmt.Errorf("model: tensor %q: weight type %s has no kernel; %s do", parts[0].Name, parts[0].Type, runningTypes())
 	}
 	m := &Matrix{name: name, columns: int(parts[0].Columns()), paired: paired, weight: w, parts: parts}
 	for _, p := range parts {
@@ -56,7 +56,7 @@ func newMatrix(e *runtime.Engine, a *runtime.Arena, name string, paired bool, pa
 	for g := 0; g < groups; g += most {
 		s := matrixSlice{group: g, groups: min(most, groups-g)}
 		s.weights = a.Tensor(fmt.Sprintf("weights.%s.%d", name, g), int64(s.groups*m.planes.weightBytes()))
-		if w.scaled {
+		if w.scales != noScales {
 			s.scales = a.Tensor(fmt.Sprintf("weights.%s.%d.scales", name, g), int64(s.groups*m.planes.scaleBytes()))
 		}
 		m.slices = append(m.slices, s)
@@ -148,7 +148,7 @@ func (m *Matrix) loadPiece(d *vk.Device, s matrixSlice, group, groups int) (file
 	wbuf, staged := hostView(weights)
 	var sbuf []byte
 	var scales vk.Range
-	if m.weight.scaled {
+	if m.weight.scales != noScales {
 		scales = s.scales.Slice(int64(group*sb), int64(groups*sb))
 		sbuf, _ = hostView(scales)
 	}
@@ -224,7 +224,7 @@ func (m *Matrix) multiply(e *runtime.Engine, p *runtime.Program, step *runtime.T
 		k.Normed, k.Eps, k.Norm = uint32(u.width), u.eps, u.norm.tensor.Range
 	}
 	if u.parts != nil {
-		k.Parts, k.Heads, k.HeadQuads, k.PadQuads = uint32(u.parts.Count), uint32(u.parts.Heads), uint32(u.parts.Dim/4), uint32(u.parts.Pad/4)
+		k.Ranges, k.Heads, k.HeadQuads, k.PadQuads = uint32(u.parts.Count), uint32(u.parts.Heads), uint32(u.parts.Dim/4), uint32(u.parts.Pad/4)
 		k.X, k.XStride, k.XOffset = u.parts.Range, uint32(u.parts.All*u.parts.Head()/4), uint32(u.parts.First*u.parts.Head()/4)
 	}
 	if m.bias != nil {

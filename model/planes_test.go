@@ -21,12 +21,13 @@ func words(b []byte) (out []uint32) {
 func TestPlanesAgreeWithTheirTwin(t *testing.T) {
 	for kind, w := range weightTypes {
 		for _, tuning := range []runtime.Tuning{{Lanes: 8, Run: 1, Rows: 16}, {Lanes: 4, Run: 4, Rows: 4}, {Lanes: 64, Run: 32, Rows: 4}, {Lanes: 32, Run: 2, Rows: 8}} {
-			const blocks = 3
-			p := newPlanes(tuning, w, 0, blocks*blockColumns)
+			const fileBlocks = 3
+			columns := fileBlocks * w.columns
+			p := newPlanes(tuning, w, 0, columns)
 			rows := 2*p.groupRows() + 1
-			size := blocks * w.bytes
+			size := fileBlocks * w.bytes
 			own := size // of a row in the file: without scales it may end within a block
-			if !w.scaled {
+			if w.scales == noScales {
 				own -= w.bytes / 4
 			}
 			raw := make([]byte, rows*size)
@@ -38,7 +39,7 @@ func TestPlanesAgreeWithTheirTwin(t *testing.T) {
 			var weights, scales []byte
 			for group := range 3 {
 				gw, gs := make([]byte, p.weightBytes()), make([]byte, p.scaleBytes())
-				if !w.scaled {
+				if w.scales == noScales {
 					gs = nil
 				}
 				p.pack(w, func(i int) []byte {
@@ -49,13 +50,44 @@ func TestPlanesAgreeWithTheirTwin(t *testing.T) {
 				}, gw, gs)
 				weights, scales = append(weights, gw...), append(scales, gs...)
 			}
-			wantWeights, wantScales := ref.Planes(w.name, rows, blocks*blockColumns, raw, tuning.Lanes, tuning.Run, tuning.Rows)
+			wantWeights, wantScales := ref.Planes(w.name, rows, columns, raw, tuning.Lanes, tuning.Run, tuning.Rows)
 			if !slices.Equal(words(weights), wantWeights) {
 				t.Errorf("%s, %+v: another weight plane", w.name, tuning)
 			}
 			if !slices.Equal(words(scales), wantScales) {
 				t.Errorf("%s, %+v: another scale plane", w.name, tuning)
 			}
+		}
+	}
+}
+
+// The other form of IQ4_NL is that of the Q8_0 block with the same scale and the values as bytes.
+func TestValuesOfIQ4NLFillTheBytesOfQ8(t *testing.T) {
+	values := [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
+	block := []byte{0x34, 0x9A}
+	bytes := append([]byte{0x34, 0x9A}, make([]byte, 32)...)
+	for i := range byte(16) {
+		low, high := i*7%16, 15-i
+		block = append(block, low|high<<4)
+		bytes[2+i], bytes[18+i] = byte(values[low]), byte(values[high])
+	}
+	w := onCPU[gguf.IQ4_NL]
+	got, gotScale, want, wantScale := make([]uint32, w.words), make([]uint32, 1), make([]uint32, 8), make([]uint32, 1)
+	w.repack(block, got, gotScale)
+	weightTypes[gguf.Q8_0].repack(bytes, want, wantScale)
+	if !slices.Equal(got, want) || gotScale[0] != wantScale[0] {
+		t.Errorf("%x, %x, want %x, %x", got, gotScale, want, wantScale)
+	}
+	if ours, q8 := w, weightTypes[gguf.Q8_0]; ours.name != q8.name || ours.words != q8.words || ours.scales != q8.scales || int64(ours.bytes) != gguf.IQ4_NL.BlockBytes() {
+		t.Errorf("%+v does not fit the kernel of %+v", ours, q8)
+	}
+}
+
+// Every row of the table has the file's blocks.
+func TestWeightTypesHaveTheBlocksOfTheFormat(t *testing.T) {
+	for kind, w := range weightTypes {
+		if each := int64(w.columns) / kind.BlockSize(); int64(w.columns)%kind.BlockSize() != 0 || each*kind.BlockBytes() != int64(w.bytes) {
+			t.Errorf("%v: %d bytes for %d columns, the format has %d for %d", kind, w.bytes, w.columns, kind.BlockBytes(), kind.BlockSize())
 		}
 	}
 }

@@ -1,12 +1,11 @@
 package model
 
 import (
-	"encoding/binary"
-	"math"
-
-	"github.com/x448/float16"
+	"slices"
+	"strings"
 
 	"vkdecode/model/gguf"
+	"vkdecode/shaders"
 )
 
 // blockColumns is the number of columns in a block of every repacked weight type, whatever the file's own blocks are.
@@ -14,63 +13,81 @@ const blockColumns = 32
 
 // weightType is how a weight type is repacked for the kernels: shaders/quant/<name>/block.glsl is its other half.
 type weightType struct {
-	name   string // of the kernels' variant
-	quads  int    // uvec4 per block of 32 weights
-	scaled bool   // has a scale plane
-	bytes  int    // of 32 weights in the file
-	repack func(block []byte, words []uint32) (scale uint32)
+	name    string // of the kernels' variant
+	words   int    // of 32 weights in the weight plane
+	scales  scaleForm
+	columns int // of a block in the file; of types without blocks any 32
+	bytes   int // of such a block
+	repack  func(block []byte, words, scales []uint32)
 }
 
-// weightTypes are the weight types that run. One row each; the kernels' half is a folder in shaders/quant.
-var weightTypes = map[gguf.Type]weightType{
-	gguf.F32:  {"f32", 8, false, 128, repackWords},
-	gguf.F16:  {"f16", 4, false, 64, repackWords},
-	gguf.BF16: {"bf16", 4, false, 64, repackWords},
-	gguf.Q8_0: {"q8_0", 2, true, 34, repackQ8},
-	gguf.Q4_0: {"q4_0", 1, true, 18, repackQ40},
-	gguf.Q4_1: {"q4_1", 1, true, 20, repackQ41},
-}
+// scaleForm is what the scale plane holds.
+type scaleForm int
 
-// repackWords keeps the weights as they are.
-func repackWords(block []byte, words []uint32) uint32 {
-	for i := range words {
-		words[i] = binary.LittleEndian.Uint32(block[4*i:])
+const (
+	noScales  scaleForm = iota
+	perBlock            // a word for each 32 weights
+	perSuper            // 16 bits for each 32 weights, and a word for the 256 of a super-block
+	superSize = 256     // weights
+)
+
+// scaleWords is the number of scales that repack writes for a block of the file: one for each 32 weights, then that of
+// the super-block.
+func (w weightType) scaleWords() int {
+	switch w.scales {
+	case perBlock:
+		return w.columns / blockColumns
+	case perSuper:
+		return w.columns/blockColumns + 1
 	}
 	return 0
 }
 
-// repackQ8 stores bytes 0 to 2 of each word with 128 added, so that the kernel can mask them where they stand.
-func repackQ8(block []byte, words []uint32) uint32 {
-	for i := range words {
-		words[i] = binary.LittleEndian.Uint32(block[2+4*i:]) ^ 0x00808080
+// weightTypes are the weight types that run. One row each; the kernels' half is a folder in shaders/quant.
+var weightTypes = map[gguf.Type]weightType{
+	gguf.F32:    {"f32", 32, noScales, 32, 128, repackWords},
+	gguf.F16:    {"f16", 16, noScales, 32, 64, repackWords},
+	gguf.BF16:   {"bf16", 16, noScales, 32, 64, repackWords},
+	gguf.Q8_0:   {"q8_0", 8, perBlock, 32, 34, repackQ8},
+	gguf.Q4_0:   {"q4_0", 4, perBlock, 32, 18, repackQ40},
+	gguf.Q4_1:   {"q4_1", 4, perBlock, 32, 20, repackQ41},
+	gguf.Q5_0:   {"q5_0", 5, perBlock, 32, 22, repackQ50},
+	gguf.Q5_1:   {"q5_1", 5, perBlock, 32, 24, repackQ51},
+	gguf.Q2_K:   {"q2_k", 2, perSuper, superSize, 84, repackQ2K},
+	gguf.Q3_K:   {"q3_k", 3, perSuper, superSize, 110, repackQ3K},
+	gguf.Q4_K:   {"q4_k", 4, perSuper, superSize, 144, repackQ4K},
+	gguf.Q5_K:   {"q5_k", 5, perSuper, superSize, 176, repackQ5K},
+	gguf.Q6_K:   {"q6_k", 6, perSuper, superSize, 210, repackQ6K},
+	gguf.IQ4_NL: {"iq4_nl", 4, perBlock, 32, 18, repackQ40}, // the kernel knows what the codes stand for
+	gguf.MXFP4:  {"mxfp4", 5, perBlock, 32, 17, repackMXFP4},
+}
+
+// onCPU are forms for drivers that compute on the CPU, where arithmetic costs more than memory: what the codes of IQ4_NL
+// stand for, as the bytes of Q8_0.
+var onCPU = map[gguf.Type]weightType{
+	gguf.IQ4_NL: {"q8_0", 8, perBlock, 32, 18, repackIQ4NL},
+}
+
+// weightTypeFor finds the form of a weight type for kernels of a form; false if it does not run.
+func weightTypeFor(t gguf.Type, form shaders.Form) (weightType, bool) {
+	if w, ok := onCPU[t]; ok && form != shaders.Shared {
+		return w, true
 	}
-	return math.Float32bits(float16.Frombits(binary.LittleEndian.Uint16(block)).Float32())
+	w, ok := weightTypes[t]
+	return w, ok
 }
 
-// repackQ40 puts the nibbles in order of the columns; the scale becomes f32.
-func repackQ40(block []byte, words []uint32) uint32 {
-	orderNibbles(block[2:], words)
-	return math.Float32bits(float16.Frombits(binary.LittleEndian.Uint16(block)).Float32())
-}
-
-// repackQ41 puts the nibbles in order of the columns; scale and minimum stay two f16.
-func repackQ41(block []byte, words []uint32) uint32 {
-	orderNibbles(block[4:], words)
-	return binary.LittleEndian.Uint32(block)
-}
-
-// orderNibbles turns 16 bytes whose low nibbles are columns 0 to 15 and high nibbles columns 16 to 31 into four words
-// of eight columns each.
-func orderNibbles(b []byte, words []uint32) {
-	first, second := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
-	words[0], words[1] = lowNibbles(first), lowNibbles(second)
-	words[2], words[3] = lowNibbles(first>>4), lowNibbles(second>>4)
-}
-
-// lowNibbles gathers the low nibble of each byte.
-func lowNibbles(v uint64) uint32 {
-	v &= 0x0F0F0F0F0F0F0F0F
-	v = (v | v>>4) & 0x00FF00FF00FF00FF
-	v = (v | v>>8) & 0x0000FFFF0000FFFF
-	return uint32(v | v>>16)
+// runningTypes lists the weight types that run, for messages.
+func runningTypes() string {
+	var kinds []gguf.Type
+	for t := range weightTypes {
+		kinds = append(kinds, t)
+	}
+	slices.Sort(kinds)
+	var names []string
+	for _, t := range kinds {
+		names = append(names, t.String())
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }

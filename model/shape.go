@@ -29,7 +29,7 @@ type Shape struct {
 
 // shapes are what synthetic models can look like.
 var shapes = []Shape{
-	{Name: "llama-1m", Layers: 3, Width: 128, Heads: 4, KVHeads: 2, HeadDim: 32, FFN: 352, Vocab: 2048, Context: 1 << 20, Tied: true, Theta: 1e4},      // to try things with
+	{Name: "llama-3m", Layers: 3, Width: 256, Heads: 4, KVHeads: 2, HeadDim: 64, FFN: 768, Vocab: 2048, Context: 1 << 20, Tied: true, Theta: 1e4},      // to try things with
 	{Name: "llama-135m", Layers: 30, Width: 576, Heads: 9, KVHeads: 3, HeadDim: 64, FFN: 1536, Vocab: 49152, Context: 8192, Tied: true, Theta: 1e5},    // SmolLM2-135M
 	{Name: "llama-1b", Layers: 16, Width: 2048, Heads: 32, KVHeads: 8, HeadDim: 64, FFN: 8192, Vocab: 128256, Context: 131072, Tied: true, Theta: 5e5}, // Llama 3.2 1B
 	{Name: "llama-7b", Layers: 32, Width: 4096, Heads: 32, KVHeads: 32, HeadDim: 128, FFN: 11008, Vocab: 32000, Context: 4096, Theta: 1e4},             // Llama 2 7B

@@ -23,6 +23,17 @@ var noises = map[string]func(e uint32) (weights, scales runtime.Noise){
 	"q4_1": func(e uint32) (w, s runtime.Noise) { // the minimum lies as far below zero as the largest quant above
 		return anyBits, runtime.Noise{Mask: 0x03FF03FF, Value: (12-e)<<10 | (1<<15|(15-e)<<10)<<16}
 	},
+	"q5_0": func(e uint32) (w, s runtime.Noise) { return anyBits, scale(123 - e) },
+	"q5_1": func(e uint32) (w, s runtime.Noise) {
+		return anyBits, runtime.Noise{Mask: 0x03FF03FF, Value: (11-e)<<10 | (1<<15|(15-e)<<10)<<16}
+	},
+	"iq4_nl": func(e uint32) (w, s runtime.Noise) { return anyBits, scale(120 - e) },
+	"mxfp4":  func(e uint32) (w, s runtime.Noise) { return anyBits, scale(124 - e) },
+	"q2_k":   func(e uint32) (w, s runtime.Noise) { return anyBits, record16(e + 4) },
+	"q3_k":   func(e uint32) (w, s runtime.Noise) { return anyBits, record16(e + 5) },
+	"q4_k":   func(e uint32) (w, s runtime.Noise) { return anyBits, record16(e + 7) },
+	"q5_k":   func(e uint32) (w, s runtime.Noise) { return anyBits, record16(e + 8) },
+	"q6_k":   func(e uint32) (w, s runtime.Noise) { return anyBits, record16(e + 8) },
 }
 
 var anyBits = runtime.Noise{Mask: math.MaxUint32}
@@ -30,6 +41,13 @@ var anyBits = runtime.Noise{Mask: math.MaxUint32}
 // scale is an f32 of one binade, from 2^(exponent-127) on.
 func scale(exponent uint32) runtime.Noise {
 	return runtime.Noise{Mask: 1<<23 - 1, Value: exponent << 23}
+}
+
+// record16 is for records of super-blocks, whose words are two f16 in one place and the bytes of scales in the others. As
+// f16 it is about 2^-e, as a byte at most 31, or what an exponent of f16 looks like.
+func record16(e uint32) runtime.Noise {
+	exponent := 15 - min(e, 14) // not subnormal
+	return runtime.Noise{Mask: 0x001F001F, Value: exponent << 10 * 0x10001}
 }
 
 // Synthetic is a model of random weights that is planned and takes no memory yet.
@@ -104,10 +122,12 @@ func (m *Matrix) randomize(e *runtime.Engine, number uint32) error {
 	var all []runtime.Random
 	for i, s := range m.slices {
 		seed := number<<16 | uint32(2*i) // no other plane's
-		planes := runtime.Planes{Lanes: p.lanes, Run: p.run, Stride: p.rows * p.quads * p.lanes, Steps: p.steps, Blocks: ceil(m.columns, blockColumns)}
+		planes := runtime.Planes{Lanes: p.lanes, Run: p.run, Stride: p.rows * p.words * p.lanes / 4, Steps: p.steps, Blocks: ceil(m.columns, blockColumns)}
 		all = append(all, runtime.Random{Noise: weights, Seed: seed, Range: s.weights.Range, End: s.weights.Bytes / 16, Planes: planes})
 		if s.scales != nil {
-			planes.Stride = p.rows / 4 * p.lanes
+			if planes.Stride = p.rows / 4 * p.lanes; p.scales == perSuper { // of blocks past the columns the weights will do
+				planes = runtime.Planes{}
+			}
 			all = append(all, runtime.Random{Noise: scales, Seed: seed + 1, Range: s.scales.Range, End: s.scales.Bytes / 16, Planes: planes})
 		}
 	}

@@ -14,7 +14,14 @@ func near(got, want []float64) bool {
 func TestWeightsAreTheFormatsFormulas(t *testing.T) {
 	const one, minusTwo, half = 0x3C00, 0xC000, 0x3800 // f16
 	block := func(kind string, head ...byte) []byte {
-		return append(head, make([]byte, BlockBytes[kind]-len(head))...)
+		return append(head, make([]byte, Blocks[kind].Bytes-len(head))...)
+	}
+	patched := func(kind string, bytes map[int]byte) []byte {
+		b := block(kind)
+		for at, v := range bytes {
+			b[at] = v
+		}
+		return b
 	}
 	for _, c := range []struct {
 		kind  string
@@ -27,6 +34,22 @@ func TestWeightsAreTheFormatsFormulas(t *testing.T) {
 		{"q8_0", block("q8_0", minusTwo&0xFF, minusTwo>>8, 3, 0x80, 0xFF), map[int]float64{0: -6, 1: 256, 2: 2, 3: 0}},
 		{"q4_0", block("q4_0", half&0xFF, half>>8, 0x8F, 0x98), map[int]float64{0: 3.5, 16: 0, 1: 0, 17: 0.5, 2: -4}},
 		{"q4_1", block("q4_1", half&0xFF, half>>8, one&0xFF, one>>8, 0x2F), map[int]float64{0: 8.5, 16: 2, 1: 1}},
+		{"q5_0", block("q5_0", half&0xFF, half>>8, 1, 0, 1, 0, 0x8F), map[int]float64{0: 7.5, 16: 4, 1: -8, 17: -8}},
+		{"q5_1", block("q5_1", half&0xFF, half>>8, one&0xFF, one>>8, 0, 0, 0, 0x80, 0x2F), map[int]float64{0: 8.5, 16: 2, 1: 1, 31: 9}},
+		{"iq4_nl", block("iq4_nl", half&0xFF, half>>8, 0x8F), map[int]float64{0: 56.5, 16: 0.5, 1: -63.5}},
+		{"mxfp4", block("mxfp4", 128, 0x9F, 0x71), map[int]float64{0: -12, 16: -1, 1: 1, 17: 12, 2: 0}},
+		{"mxfp4", block("mxfp4", 0, 0x07), map[int]float64{0: 6 * 0x1p-127}},
+		// The first weights of the first and of the last 16 or 32, and of two between whose scales are packed otherwise.
+		{"q2_k", patched("q2_k", map[int]byte{81: one >> 8, 83: half >> 8, 0: 0x21, 15: 0x43, 8: 0x01, 16: 0x01, 79: 0xC0, 48: 0x02}),
+			map[int]float64{0: 1 - 1, 1: -1, 255: 9 - 2, 254: -2, 128: 2, 129: 0, 64: 0}},
+		{"q3_k", patched("q3_k", map[int]byte{109: one >> 8, 96: 0x0F, 104: 0x02, 107: 0xC0, 103: 0x10, 0: 0x81, 32: 0x02, 95: 0xC0, 31: 0x80}),
+			map[int]float64{0: (47 - 32) * 2, 1: 15 * -4, 224: -32 * 0, 225: -32 * -4, 255: (49 - 32) * 3, 254: 17 * -4}},
+		{"q4_k", patched("q4_k", map[int]byte{1: one >> 8, 3: half >> 8, 4: 0xC5, 8: 0x42, 7: 0x3F, 11: 0xC1, 12: 0x21, 15: 0x32, 16: 0x0F, 143: 0xF0}),
+			map[int]float64{0: 5*15 - 1, 1: -1, 96: 0 - 0.5, 128: 0 - 0.5*(2+16), 129: -9, 255: 2*15 - 0.5*(3+48), 254: -25.5}},
+		{"q5_k", patched("q5_k", map[int]byte{1: one >> 8, 3: half >> 8, 4: 0xC5, 8: 0x42, 7: 0x3F, 11: 0xC1, 12: 0x21, 15: 0x32, 16: 0x11, 47: 0x80, 48: 0x0F, 175: 0xF0}),
+			map[int]float64{0: 5*31 - 1, 1: -1, 96: 0 - 0.5, 128: (1+48)*16 - 9, 129: -9, 255: 2*31 - 0.5*(3+48), 254: -25.5}},
+		{"q6_k", patched("q6_k", map[int]byte{209: one >> 8, 192: 0xFE, 196: 0x03, 207: 0x7F, 0: 0x5F, 128: 0x23, 127: 0xF0, 191: 0xC0}),
+			map[int]float64{0: -2 * (63 - 32), 1: -2 * -32, 64: 3 * (5 + 32 - 32), 65: 3 * -32, 255: 127 * 31, 254: 127 * -32}},
 	} {
 		w := Weights(c.kind, c.block)
 		for j, want := range c.want {
@@ -265,6 +288,56 @@ func TestPlanesPutNeighbouringRowsSideBySide(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A row's five bits a weight: six to a word, the last two in the top bits; word by word in the uvec4 that four rows share.
+func TestPlanesSpreadWhatDoesNotFit(t *testing.T) {
+	raw := make([]byte, 4*22)
+	for row := range 4 {
+		b := raw[22*row:][:22]
+		b[1], b[6+14], b[6+15], b[6] = 0x3C, 0x50, byte(row)<<4, 0x03 // weights 30, 31 and 0
+		b[2+3] = 0x40                                                 // the fifth bit of weight 30
+	}
+	w, s := Planes("q5_0", 4, 32, raw, 1, 1, 4)
+	for row := range uint32(4) {
+		want := [5]uint32{0b01<<30 | 3, 0b01 << 30, (1 | row&1<<1) << 30, (row >> 1) << 30, 0} // of 10101, then the row
+		for i, v := range want {
+			if got := w[4*i+int(row)]; got != v {
+				t.Errorf("row %d, word %d: %#x, want %#x", row, i, got, v)
+			}
+		}
+		if s[row] != 0x3F800000 {
+			t.Errorf("row %d: scale %#x", row, s[row])
+		}
+	}
+}
+
+// Two super-blocks of four rows, shared by two lanes: a record is d and dmin of the four, then 16 bits for each of eight
+// blocks, two to a word.
+func TestPlanesKeepScalesOfSuperBlocksInRecords(t *testing.T) {
+	raw := make([]byte, 4*2*144)
+	for i := range 8 { // rows of two super-blocks
+		b := raw[144*i:][:144]
+		b[0], b[2] = byte(i/2), byte(i%2+1)    // d and dmin: the row, the super-block
+		b[4], b[9], b[15] = 7, 9, byte(i)<<4|2 // scale of block 0, minimum of block 1, both of block 7
+	}
+	_, s := Planes("q4_k", 4, 512, raw, 2, 2, 4)
+	if len(s) != 2*5*4 {
+		t.Fatalf("%d words", len(s))
+	}
+	for row := range uint32(4) {
+		for super := range uint32(2) {
+			want := [5]uint32{row | (super+1)<<16, 7 | 9<<24, 0, 0, (2 | (2*row+super)<<8) << 16}
+			for i, v := range want {
+				if got := s[4*(5*int(super)+i)+int(row)]; got != v {
+					t.Errorf("row %d, super-block %d, word %d: %#x, want %#x", row, super, i, got, v)
+				}
+			}
+		}
+	}
+}
+
+func TestPairedRowsAreInterleaved(t *testing.T) {
 	if order := Paired(3, 2, 1, 4); !slices.Equal(order, []int{0, 1, 3, 4, 2, -1, 5, -1}) {
 		t.Errorf("paired: %v", order)
 	}

@@ -3,8 +3,8 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "input.glsl"
 #include "include/step.glsl"
-#include "block.glsl"
 #include "include/planes.glsl"
+#include "block.glsl"
 // x = table[token]: gathers one row of the embedding for each row of the step. One invocation per block of 32 columns.
 // A table larger than one binding comes in slices of rows, each its own dispatch. Twin: ref/embed.go
 layout(local_size_x_id = 0) in;
@@ -25,15 +25,27 @@ void main() {
     if (block >= BLOCKS || row >= step_rows() || step_done()) return;
     uint token = step_row(row).x - push.first;
     if (token >= push.count) return; // unsigned: also below the slice
-    Place p = place(token, block, BLOCKS / RUN, PLANE_LANES, RUN, ROWS, QUADS);
-    uint scale = SCALED ? LOAD(S, p.scale)[p.part] : 0;
-    for (uint w = 0; w < QUADS; w++) {
-        uvec4 q = LOAD(W, p.quads + w * PLANE_LANES);
-        float v[4 * PER_WORD];
-        for (uint i = 0; i < 4; i++)
-            for (uint j = 0; j < PER_WORD; j++)
-                v[i * PER_WORD + j] = combine(scale, weight(q[i], j) * prescale(j), presum(j));
-        for (uint i = 0; i < PER_WORD; i++)
-            x[(row * BLOCKS + block) * 8 + w * PER_WORD + i] = vec4(v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]);
+    Place p = place(token, block, BLOCKS, PLANE_LANES, RUN, ROWS, WORDS, SCALES);
+    uint words[WORDS + 1];
+    words[WORDS] = 0;
+    for (uint w = 0; w < WORDS; w++) {
+        if (WORDS % 4 == 0) words[w] = LOAD(W, p.weights + (p.part * (WORDS / 4) + w / 4) * PLANE_LANES)[w % 4];
+        else words[w] = LOAD(W, p.weights + w * PLANE_LANES)[p.part];
+        if (WORDS * PER_WORD < 32) words[WORDS] |= words[w] >> 30 << (2 * w); // the words' top bits are one more
+    }
+    uvec2 scale = uvec2(0);
+    if (SCALES == PER_BLOCK) scale.x = LOAD(S, p.scales)[p.part];
+    if (SCALES == PER_SUPER) {
+        uint row_lanes = PLANE_LANES / RUN;
+        scale.x = LOAD(S, p.scales + (1 + block % SUPER / 2) * row_lanes)[p.part] >> (block % 2 * 16) & 0xFFFF;
+        scale.y = LOAD(S, p.scales)[p.part];
+    }
+    for (uint n = 0; n < 8; n++) {
+        vec4 v;
+        for (uint e = 0; e < 4; e++) {
+            uint i = n * 4 + e, j = i % PER_WORD;
+            v[e] = combine(scale, i * PARTS / 32, weight(words[i / PER_WORD], j) * prescale(j), presum(j));
+        }
+        x[(row * BLOCKS + block) * 8 + n] = v;
     }
 }

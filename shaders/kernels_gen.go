@@ -10,7 +10,7 @@ import (
 )
 
 // WeightTypes are the weight types that have kernels.
-var WeightTypes = []string{"bf16", "f16", "f32", "q4_0", "q4_1", "q8_0"}
+var WeightTypes = []string{"bf16", "f16", "f32", "iq4_nl", "mxfp4", "q2_k", "q3_k", "q4_0", "q4_1", "q4_k", "q5_0", "q5_1", "q5_k", "q6_k", "q8_0"}
 
 // CacheTypes are the types that K and V can be held in.
 var CacheTypes = []string{"f16", "f32", "q4_0", "q8_0"}
@@ -645,7 +645,7 @@ type Matmul struct {
 	Biased    uint32 // 1: p has Bias added
 	Outs      uint32 // 1: the activation rows are those whose logits are wanted
 	Normed    uint32 // elements of x that count for its norm, 0: x is taken as it is; with OUTS the rows of x are then the step's
-	Parts     uint32 // ranges of attend_token.comp whose parts X is, brought together here; 0: X is x. Needs SPREAD and RUN 1
+	Ranges    uint32 // of attend_token.comp, whose parts X is, brought together here; 0: X is x. Needs SPREAD and RUN 1
 	Heads     uint32 // query heads in the parts
 	HeadQuads uint32 // vec4 per head of x
 	PadQuads  uint32 // the same in the parts
@@ -679,7 +679,7 @@ var matmulInfo = info{name: "matmul", weights: true, cache: false, push: 32, cou
 	{vk.R32Float, Read},    // Res
 	{vk.R32Float, Write},   // Y
 }, frozen: []frozen{
-	{suffix: "run1.rows16.cols1", weights: []string{"q4_0", "q4_1", "q8_0", "f16"}, constants: map[int]uint32{1: 1, 2: 16, 3: 1}},
+	{suffix: "run1.rows16.cols1", weights: []string{"q4_0", "q4_1", "q8_0", "f16", "q4_k", "q6_k"}, constants: map[int]uint32{1: 1, 2: 16, 3: 1}},
 	{suffix: "run1.rows16.cols4", weights: []string{"q4_1", "q8_0"}, constants: map[int]uint32{1: 1, 2: 16, 3: 4}},
 }}
 
@@ -694,7 +694,7 @@ func (k Matmul) Call(v Variant) (Call, error) {
 	binary.LittleEndian.PutUint32(push[20:], k.YStride)
 	binary.LittleEndian.PutUint32(push[24:], k.YOffset)
 	binary.LittleEndian.PutUint32(push[28:], math.Float32bits(k.Eps))
-	return matmulInfo.call(v, []uint32{k.Lanes, k.Run, k.Rows, k.Cols, k.Epilogue, k.Biased, k.Outs, k.Normed, k.Parts, k.Heads, k.HeadQuads, k.PadQuads}, push, []vk.Range{k.Step, k.W, k.S, k.X, k.Norm, k.Bias, k.Res, k.Y})
+	return matmulInfo.call(v, []uint32{k.Lanes, k.Run, k.Rows, k.Cols, k.Epilogue, k.Biased, k.Outs, k.Normed, k.Ranges, k.Heads, k.HeadQuads, k.PadQuads}, push, []vk.Range{k.Step, k.W, k.S, k.X, k.Norm, k.Bias, k.Res, k.Y})
 }
 
 // MergeParts binds merge_parts.comp.

@@ -4,6 +4,7 @@
 #include "input.glsl"
 #include "include/step.glsl"
 #include "reduce.glsl"
+#include "include/planes.glsl"
 #include "block.glsl"
 // y[c][row] = sum over k of w[row][k] x[c][k], then the epilogue; x may be normed on the way as rms_norm.comp does it. An
 // invocation owns ROWS weight rows and COLS activation rows; RUN invocations share them, each taking every RUN-th block
@@ -17,7 +18,7 @@ layout(constant_id = 4) const uint EPILOGUE = 0; // 0 y = p; 1 y = res + p; 2 y 
 layout(constant_id = 5) const uint BIASED = 0;   // 1: p has Bias added
 layout(constant_id = 6) const uint OUTS = 0;     // 1: the activation rows are those whose logits are wanted
 layout(constant_id = 7) const uint NORMED = 0;   // elements of x that count for its norm, 0: x is taken as it is; with OUTS the rows of x are then the step's
-layout(constant_id = 8) const uint PARTS = 0;    // ranges of attend_token.comp whose parts X is, brought together here; 0: X is x. Needs SPREAD and RUN 1
+layout(constant_id = 8) const uint RANGES = 0;   // of attend_token.comp, whose parts X is, brought together here; 0: X is x. Needs SPREAD and RUN 1
 layout(constant_id = 9) const uint HEADS = 1;    // query heads in the parts
 layout(constant_id = 10) const uint HEAD_QUADS = 1; // vec4 per head of x
 layout(constant_id = 11) const uint PAD_QUADS = 1;  // the same in the parts
@@ -39,21 +40,22 @@ IN_FLOAT(5, Bias)                                      // (count) f32
 IN_FLOAT(6, Res)                                       // (rows, y_stride) f32
 layout(binding = 7) writeonly buffer Y { float y[]; }; // (rows, y_stride) f32
 
-const uint WORDS = 4 * QUADS; // per block
+const bool ACROSS = WORDS % 4 != 0;   // a uvec4 of weights has a word of each of four rows, not four words of one
+const uint FIELDS = WORDS * PER_WORD; // weights that lie in one word each; the others are spread over the words' top bits
 const uint TOGETHER = COLS == 1 ? AT_ONCE : 1; // weight rows
 float acc[ROWS * COLS];
 
 // Element k of a row of attention: sum of f o over the parts of its head, with f = exp(m - max m) / sum of exp(m - max m) sum.
 vec4 merged(uint from, uint k) {
-    uint base = from + min(k / HEAD_QUADS, HEADS - 1) * PARTS * (PAD_QUADS + 1);
-    vec2 peaks[PARTS + 1];
+    uint base = from + min(k / HEAD_QUADS, HEADS - 1) * RANGES * (PAD_QUADS + 1);
+    vec2 peaks[RANGES + 1];
     float most = -1e30, sum = 0;
     vec4 v = vec4(0);
-    [[unroll]] for (uint p = 0; p < PARTS; p++) {
+    [[unroll]] for (uint p = 0; p < RANGES; p++) {
         peaks[p] = LOAD(X, base + p * (PAD_QUADS + 1) + PAD_QUADS).xy;
         most = max(most, peaks[p].x);
     }
-    [[unroll]] for (uint p = 0; p < PARTS; p++) {
+    [[unroll]] for (uint p = 0; p < RANGES; p++) {
         float f = exp(peaks[p].x - most);
         sum += f * peaks[p].y;
         v += f * LOAD(X, base + p * (PAD_QUADS + 1) + k % HEAD_QUADS);
@@ -68,8 +70,9 @@ void main() {
     if (col0 >= rows || step_done()) return;
     uint lanes = gl_WorkGroupSize.x, lane = gl_LocalInvocationID.x, group = gl_WorkGroupID.x;
     [[unroll]] for (uint i = 0; i < ROWS * COLS; i++) acc[i] = 0;
-    uint quad = group * push.steps * ROWS * QUADS * lanes + lane;
-    uint scale = group * push.steps * (ROWS / 4) * lanes + lane;
+    uint row_lanes = lanes / RUN, records = (push.steps * RUN + SUPER - 1) / SUPER;
+    uint quad = group * push.steps * (ROWS / 4) * WORDS * lanes + lane;
+    uint scale = SCALES == PER_SUPER ? group * records * (ROWS / 4) * RECORD * row_lanes + lane / RUN : group * push.steps * (ROWS / 4) * lanes + lane;
     uint from[COLS], at = lane % RUN * 8;
     float norm[COLS];
     [[unroll]] for (uint c = 0; c < COLS; c++) {
@@ -86,15 +89,15 @@ void main() {
     }
     uint step = 0;
     [[dont_unroll]] do { // the test stands at the end: before the body, lavapipe would run that once more, masked
-        float x[32 * COLS], sum[COLS];
+        float x[32 * COLS], sum[PARTS * COLS];
         [[unroll]] for (uint c = 0; c < COLS; c++) {
-            sum[c] = 0;
+            [[unroll]] for (uint p = 0; p < PARTS; p++) sum[c * PARTS + p] = 0;
             [[unroll]] for (uint i = 0; i < 8; i++) {
                 vec4 v;
                 if (RUN == 1 && SPREAD) { // all lanes need the same: each loads a part and hands it to the others
                     if (i % min(lanes, 8u) == 0) {
                         uint k = at + i + lane % 8;
-                        v = PARTS > 0 ? merged(from[c], k) : LOAD(X, from[c] + k);
+                        v = RANGES > 0 ? merged(from[c], k) : LOAD(X, from[c] + k);
                         if (NORMED > 0) v = v * norm[c] * LOAD(Norm, k);
                         hold(v);
                     }
@@ -105,47 +108,61 @@ void main() {
                     if (NORMED > 0) v = v * norm[c] * LOAD(Norm, at + i);
                 }
                 [[unroll]] for (uint e = 0; e < 4; e++) {
-                    uint j = (i * 4 + e) % PER_WORD;
-                    if (SCALED) sum[c] += presum(j) * v[e];
-                    x[c * 32 + i * 4 + e] = v[e] * prescale(j);
+                    uint n = i * 4 + e, j = n % PER_WORD;
+                    if (SCALES != NONE) sum[c * PARTS + n * PARTS / 32] += presum(j) * v[e];
+                    x[c * 32 + n] = v[e] * prescale(j);
                 }
             }
         }
         [[unroll]] for (uint r = 0; r < ROWS; r += 4) {
-            uvec4 scales = SCALED ? LOAD(S, scale + r / 4 * lanes) : uvec4(0);
+            uvec4 scales = uvec4(0), supers = uvec4(0);
+            if (SCALES == PER_BLOCK) scales = LOAD(S, scale + r / 4 * lanes);
+            if (SCALES == PER_SUPER) {
+                uint block = at / 8, record = scale + (block / SUPER * (ROWS / 4) + r / 4) * RECORD * row_lanes;
+                supers = LOAD(S, record);
+                scales = LOAD(S, record + (1 + block % SUPER / 2) * row_lanes) >> (block % 2 * 16) & 0xFFFF;
+            }
+            uvec4 q[WORDS + 1];
+            if (ACROSS) {
+                [[unroll]] for (uint n = 0; n < WORDS; n++) q[n] = LOAD(W, quad + (r / 4 * WORDS + n) * lanes);
+                q[WORDS] = uvec4(0);
+                if (FIELDS < 32) [[unroll]] for (uint n = 0; n < WORDS; n++) q[WORDS] |= q[n] >> 30 << (2 * n);
+            }
             [[unroll]] for (uint first = 0; first < 4; first += TOGETHER) {
                 // Rows worked on together: their loads wait for nothing, and while one sum waits for a term the others go on.
-                uvec4 q[TOGETHER * QUADS];
-                [[unroll]] for (uint n = 0; n < TOGETHER * QUADS; n++) q[n] = LOAD(W, quad + ((r + first) * QUADS + n) * lanes);
-                float dots[TOGETHER * COLS];
-                [[unroll]] for (uint n = 0; n < TOGETHER * COLS; n++) dots[n] = 0;
-                [[unroll]] for (uint w = 0; w < WORDS; w++) {
-                    float part[TOGETHER * COLS];
-                    [[unroll]] for (uint j = 0; j < PER_WORD; j++) {
-                        float f[TOGETHER];
-                        [[unroll]] for (uint p = 0; p < TOGETHER; p++) f[p] = weight(q[p * QUADS + w / 4][w % 4], j);
-                        [[unroll]] for (uint c = 0; c < COLS; c++)
-                            [[unroll]] for (uint p = 0; p < TOGETHER; p++) {
-                                float product = f[p] * x[c * 32 + w * PER_WORD + j];
-                                part[c * TOGETHER + p] = j == 0 ? product : part[c * TOGETHER + p] + product;
-                            }
-                    }
-                    [[unroll]] for (uint n = 0; n < TOGETHER * COLS; n++) dots[n] += part[n];
+                if (!ACROSS) [[unroll]] for (uint n = 0; n < TOGETHER * (WORDS / 4); n++) q[n] = LOAD(W, quad + ((r + first) * (WORDS / 4) + n) * lanes);
+                float dots[TOGETHER * COLS * PARTS], sub[TOGETHER * COLS];
+                [[unroll]] for (uint n = 0; n < TOGETHER * COLS * PARTS; n++) dots[n] = 0;
+                uint w = 0, j = 0;
+                [[unroll]] for (uint i = 0; i < 32; i++) { // a sum for each word and part
+                    bool begins = j == 0 || i * PARTS % 32 == 0, ends = j == PER_WORD - 1 || (i + 1) * PARTS % 32 == 0;
+                    float f[TOGETHER];
+                    [[unroll]] for (uint p = 0; p < TOGETHER; p++) f[p] = weight(ACROSS ? q[w][first + p] : q[p * (WORDS / 4) + w / 4][w % 4], j);
+                    [[unroll]] for (uint c = 0; c < COLS; c++)
+                        [[unroll]] for (uint p = 0; p < TOGETHER; p++) {
+                            uint n = c * TOGETHER + p;
+                            float product = f[p] * x[c * 32 + i];
+                            sub[n] = begins ? product : sub[n] + product;
+                            if (ends) dots[n * PARTS + i * PARTS / 32] += sub[n];
+                        }
+                    w += j == PER_WORD - 1 ? 1 : 0;
+                    j = j == PER_WORD - 1 ? 0 : j + 1;
                 }
                 [[unroll]] for (uint c = 0; c < COLS; c++)
                     [[unroll]] for (uint p = 0; p < TOGETHER; p++)
-                        acc[c * ROWS + r + first + p] += combine(scales[first + p], dots[c * TOGETHER + p], sum[c]);
+                        [[unroll]] for (uint part = 0; part < PARTS; part++)
+                            acc[c * ROWS + r + first + p] += combine(uvec2(scales[first + p], supers[first + p]), part, dots[(c * TOGETHER + p) * PARTS + part], sum[c * PARTS + part]);
             }
         }
-        quad += ROWS * QUADS * lanes;
-        scale += ROWS / 4 * lanes;
+        quad += ROWS / 4 * WORDS * lanes;
+        if (SCALES != PER_SUPER) scale += ROWS / 4 * lanes;
         at += RUN * 8;
     } while (++step < push.steps);
     if (RUN > 1) {
         [[unroll]] for (uint i = 0; i < ROWS * COLS; i++) acc[i] = reduce_run(acc[i], RUN);
         if (lane % RUN != 0) return;
     }
-    uint row_lanes = lanes / RUN, row0 = push.first + group * ROWS * row_lanes + lane / RUN;
+    uint row0 = push.first + group * ROWS * row_lanes + lane / RUN;
     [[unroll]] for (uint c = 0; c < COLS; c++) {
         if (col0 + c >= rows) return;
         uint base = (col0 + c) * push.y_stride + push.y_offset;

@@ -27,7 +27,7 @@ func shape(t *testing.T, text string) model.Shape {
 func TestSyntheticModelsDecode(t *testing.T) {
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {
 		for _, kind := range shaders.WeightTypes {
-			s, err := model.NewSynthetic(engineOf(d).Engine, shape(t, "llama-1m:"+kind))
+			s, err := model.NewSynthetic(engineOf(d).Engine, shape(t, "llama-3m:"+kind))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,7 +108,7 @@ func TestWrongShapesAreRefused(t *testing.T) {
 func TestEveryWeightTypeCanBeMadeUp(t *testing.T) {
 	words := strings.Join(model.ShapeWords(), " ")
 	for _, kind := range shaders.WeightTypes {
-		if !strings.Contains(words, "llama-1m:"+kind) {
+		if !strings.Contains(words, "llama-3m:"+kind) {
 			t.Errorf("%s has no row in model.noises", kind)
 		}
 	}
@@ -129,7 +129,7 @@ func TestSyntheticModelsAreTheSameEveryTime(t *testing.T) {
 			t.Cleanup(m.Close)
 			return promptLogits(t, openSession(t, m, fullKV(4), 4), []int32{7, 8, 9})
 		}
-		s := shape(t, "llama-1m:f16")
+		s := shape(t, "llama-3m:f16")
 		first := logits(s)
 		if e := nmse(logits(s), first); e != 0 {
 			t.Errorf("the second model's logits differ from the first's: NMSE %.2e", e)
@@ -150,7 +150,7 @@ func TestTheWorkOfAStepIsThatOfItsMatrices(t *testing.T) {
 		const head = 128 * 2048
 		layers := 3 * (128*(4*32+2*2*32) + 4*32*128 + 3*128*352)
 		for _, tied := range []bool{true, false} {
-			s := shape(t, "llama-1m:f32")
+			s := shape(t, "llama-3m:f32")
 			s.Tied = tied
 			synthetic, err := model.NewSynthetic(engineOf(d).Engine, s)
 			if err != nil {
@@ -178,7 +178,7 @@ func TestTheWorkOfAStepIsThatOfItsMatrices(t *testing.T) {
 // A progress that fails ends the building and leaves no memory behind.
 func TestBuildingEndsWithItsProgress(t *testing.T) {
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {
-		s, err := model.NewSynthetic(runtime.NewEngine(d), shape(t, "llama-1m:q4_0"))
+		s, err := model.NewSynthetic(runtime.NewEngine(d), shape(t, "llama-3m:q4_0"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,10 @@ var opForgeries = []struct {
 }{
 	{"a bit of a table", "x: ", embedCase{weight: "f32", share: 1, perLane: 4, width: 1, forge: func(raw []byte) { raw[0] ^= 1 }}},
 	{"a weight", "y: ", matmulCase{weight: "q4_0", share: 1, perLane: 4, cols: 2, rows: 90, blocks: 9, many: 2, forge: func(raw []byte, _, _ []float32) { raw[9*18*40+2] ^= 1 }}},
+	{"a weight in the top bits of words", "y: ", matmulCase{weight: "q5_0", share: 1, perLane: 4, cols: 2, rows: 90, blocks: 9, many: 2, forge: func(raw []byte, _, _ []float32) { raw[9*22*40+2+3] ^= 0x40 }}},
+	{"a scale of a super-block", "y: ", matmulCase{weight: "q6_k", share: 1, perLane: 4, cols: 2, rows: 90, blocks: 16, many: 2, forge: func(raw []byte, _, _ []float32) { raw[2*210*40+192+15] ^= 2 }}},
+	{"a minimum of a super-block", "y: ", matmulCase{weight: "q4_k", share: 4, perLane: 4, cols: 1, rows: 90, blocks: 16, many: 2, forge: func(raw []byte, _, _ []float32) { raw[2*144*40+4+11] ^= 0x10 }}},
+	{"a power of two", "x: ", embedCase{weight: "mxfp4", share: 1, perLane: 4, width: 1, forge: func(raw []byte) { raw[0]++ }}},
 	{"a bias", "y: ", matmulCase{weight: "q8_0", share: 1, perLane: 4, cols: 2, biased: true, epilogue: ref.SiluPair, rows: 90, blocks: 9, many: 2,
 		forge: func(_ []byte, bias, _ []float32) { bias[95] += 1e-2 }}},
 	{"a norm's weight in a product", "y: ", matmulCase{weight: "q8_0", share: 1, perLane: 4, cols: 1, normed: true, rows: 90, blocks: 9, many: 2,

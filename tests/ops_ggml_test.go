@@ -109,7 +109,7 @@ func (b *bench) deviceBlocks(l launch, cacheType string, x []float32, columns in
 
 // ggmlWords are blocks as the cache holds them: values in order, signed, and pairs of scales.
 func ggmlWords(cacheType string, blocks []byte) (data, scales []uint32) {
-	size := ref.BlockBytes[cacheType]
+	size := ref.Blocks[cacheType].Bytes
 	for n := 0; n*size < len(blocks); n++ {
 		block := blocks[n*size:][:size]
 		scale := uint32(binary.LittleEndian.Uint16(block))

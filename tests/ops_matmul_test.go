@@ -39,6 +39,16 @@ func (c matmulCase) String() string {
 		c.weight, c.rows, 32*c.blocks, c.share, c.perLane, c.cols, c.many, c.epilogue, c.biased, c.outs, c.normed, c.parts)
 }
 
+// unrolled are the weight types with unrolled copies of the product.
+var unrolled = []string{"f16", "q8_0", "q4_0", "q4_1", "q4_k", "q6_k"}
+
+// blocksOf is the number of blocks of 32 in a block of the file, rowBytes the size in the file of a row of so many.
+func blocksOf(weightType string) int { return ref.Blocks[weightType].Weights / 32 }
+
+func rowBytes(weightType string, blocks int) int {
+	return blocks / blocksOf(weightType) * ref.Blocks[weightType].Bytes
+}
+
 func matmulCases(l launch) (all []opCase) {
 	kinds := []matmulCase{
 		{share: 1, perLane: 4, cols: 1, normed: true},
@@ -54,7 +64,7 @@ func matmulCases(l launch) (all []opCase) {
 		if l.form != shaders.Shared { // which has two sizes of workgroups, and barriers that make pipelines slow to build
 			mine = append(mine, kinds[(first+3)%len(kinds)])
 		}
-		if l.form == shaders.Storage && w[0] != 'b' && w != "f32" { // these have unrolled copies
+		if l.form == shaders.Storage && slices.Contains(unrolled, w) {
 			mine = append(mine, matmulCase{share: 1, perLane: 16, cols: 1, epilogue: ref.SiluPair, normed: true})
 		}
 		if l.form == shaders.Texel && i%2 == 0 {
@@ -74,6 +84,7 @@ func matmulCases(l launch) (all []opCase) {
 				group /= 2
 			}
 			for _, shape := range []matmulCase{{rows: 1, blocks: 1, many: 5}, {rows: group + 5, blocks: 3, many: 3, sliced: true}, {rows: 2*group + 1, blocks: 2, many: 1}} {
+				shape.blocks *= blocksOf(w)
 				c.rows, c.blocks, c.many, c.sliced = shape.rows, shape.blocks, shape.many, shape.sliced
 				all = append(all, c)
 			}
@@ -82,7 +93,11 @@ func matmulCases(l launch) (all []opCase) {
 	return all
 }
 
-// randomWeights are rows of whole blocks as files have them, tiny scales and negative ones included.
+// halvesAt is where a weight type's block in a file has f16 values.
+var halvesAt = map[string][]int{"q8_0": {0}, "q4_0": {0}, "q4_1": {0, 2}, "q5_0": {0}, "q5_1": {0, 2}, "iq4_nl": {0}, "mxfp4": {},
+	"q2_k": {80, 82}, "q3_k": {108}, "q4_k": {0, 2}, "q5_k": {0, 2}, "q6_k": {208}}
+
+// randomWeights are rows of so many blocks of 32 as files have them, tiny scales and negative ones included.
 func randomWeights(r *rand.Rand, weightType string, blocks int) (raw []byte) {
 	half := func() uint16 {
 		if r.IntN(16) == 0 {
@@ -90,17 +105,17 @@ func randomWeights(r *rand.Rand, weightType string, blocks int) (raw []byte) {
 		}
 		return float16.Fromfloat32(r.Float32() - 0.5).Bits()
 	}
-	for range blocks {
-		block := make([]byte, ref.BlockBytes[weightType])
+	for range blocks / blocksOf(weightType) {
+		block := make([]byte, ref.Blocks[weightType].Bytes)
 		for i := range block {
 			block[i] = byte(r.Uint32())
 		}
+		for _, at := range halvesAt[weightType] {
+			binary.LittleEndian.PutUint16(block[at:], half())
+		}
 		switch weightType {
-		case "q4_1":
-			binary.LittleEndian.PutUint16(block[2:], half())
-			fallthrough
-		case "q4_0", "q8_0":
-			binary.LittleEndian.PutUint16(block, half())
+		case "mxfp4":
+			block[0] = byte(110 + r.IntN(20)) // of a power of two
 		case "f16":
 			for i := 0; i < len(block); i += 2 {
 				binary.LittleEndian.PutUint16(block[i:], half())
@@ -185,7 +200,7 @@ func (c matmulCase) run(b *bench, l launch) error {
 	if c.parts > 0 {
 		const dim, pad = 20, 24
 		heads := columns / dim
-		k.Parts, k.Heads, k.HeadQuads, k.PadQuads, k.XStride = uint32(c.parts), uint32(heads), dim/4, pad/4, uint32(heads*c.parts*(pad+4)/4+xOffset)
+		k.Ranges, k.Heads, k.HeadQuads, k.PadQuads, k.XStride = uint32(c.parts), uint32(heads), dim/4, pad/4, uint32(heads*c.parts*(pad+4)/4+xOffset)
 		k.X, merged = r.attention(rnd, len(rows), heads, c.parts, dim, pad, columns, xOffset)
 	}
 	group := c.perLane * l.lanes / c.share
@@ -249,7 +264,7 @@ func (r *rig) attention(rnd *rand.Rand, rows, heads, count, dim, pad, columns, o
 // planes puts the file's rows in their order, -1 for one that is missing, into the planes of each slice.
 func (r *rig) planes(c matmulCase, raw []byte, order []int) (weights, scales []*tensor) {
 	var packed []byte
-	size := c.blocks * ref.BlockBytes[c.weight]
+	size := rowBytes(c.weight, c.blocks)
 	for _, row := range order {
 		if row < 0 {
 			packed = append(packed, make([]byte, size)...)
@@ -288,16 +303,31 @@ func word(b bool) uint32 {
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
+// fileTypes are the numbers under which files name the weight types.
+var fileTypes = map[string]gguf.Type{"f32": gguf.F32, "f16": gguf.F16, "bf16": gguf.BF16, "q8_0": gguf.Q8_0, "q4_0": gguf.Q4_0, "q4_1": gguf.Q4_1,
+	"q5_0": gguf.Q5_0, "q5_1": gguf.Q5_1, "iq4_nl": gguf.IQ4_NL, "mxfp4": gguf.MXFP4,
+	"q2_k": gguf.Q2_K, "q3_k": gguf.Q3_K, "q4_k": gguf.Q4_K, "q5_k": gguf.Q5_K, "q6_k": gguf.Q6_K}
+
 func TestTwinsReadWeightsAsTheReaderDoes(t *testing.T) {
-	types := map[string]gguf.Type{"f32": gguf.F32, "f16": gguf.F16, "bf16": gguf.BF16, "q8_0": gguf.Q8_0, "q4_0": gguf.Q4_0, "q4_1": gguf.Q4_1}
 	for _, name := range shaders.WeightTypes {
-		raw := randomWeights(rand.New(rand.NewPCG(1, 2)), name, 100)
-		got := make([]float32, 3200)
-		if err := gguf.Dequantize(types[name], raw, got); err != nil {
-			t.Fatal(err)
+		raw := randomWeights(rand.New(rand.NewPCG(1, 2)), name, 96)
+		read := func(raw []byte) error {
+			got := make([]float32, 32*96)
+			if err := gguf.Dequantize(fileTypes[name], raw, got); err != nil {
+				t.Fatal(err)
+			}
+			return compare(name, got, ref.Weights(name, raw), exact)
 		}
-		if err := compare(name, got, ref.Weights(name, raw), exact); err != nil {
+		if err := read(raw); err != nil {
 			t.Error(err)
+		}
+		twin := ref.Weights(name, raw)
+		for at := range raw[:ref.Blocks[name].Bytes] { // no byte of a block is without effect on the twin
+			changed := slices.Clone(raw)
+			changed[at] ^= 0x55
+			if slices.Equal(ref.Weights(name, changed), twin) {
+				t.Errorf("%s: byte %d of a block makes no difference", name, at)
+			}
 		}
 	}
 }

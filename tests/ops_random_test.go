@@ -27,7 +27,7 @@ func randomCases(l launch) []opCase {
 		randomCase{first: 5, count: 3*l.lanes + 1, seed: 1 << 31, mask: 0x83FF83FF, value: 0x38003800},
 		randomCase{first: 0, count: 2 * l.lanes, mask: 0x807FFFFF, value: 0x3F000000},
 	}
-	for i, weight := range []string{"f32", "q4_0", "q8_0"} {
+	for i, weight := range []string{"f32", "q5_1", "q8_0"} {
 		all = append(all, planesCase{weight: weight, share: 1 << i, perLane: 4 + 4*i, rows: 4*l.lanes + 3, blocks: 5})
 	}
 	return all
@@ -65,13 +65,12 @@ func (c planesCase) String() string {
 // The blocks that become zero must be those in which the packed matrix has no weight, which a matrix of ones tells.
 func (c planesCase) run(b *bench, l launch) error {
 	const mask, value = 0x0FFF0FFF, 0x10001000 // never zero
-	file := slices.Repeat([]byte{0xFF}, c.rows*c.blocks*ref.BlockBytes[c.weight])
+	file := slices.Repeat([]byte{0xFF}, c.rows*c.blocks*ref.Blocks[c.weight].Bytes)
 	packed, _ := ref.Planes(c.weight, c.rows, 32*c.blocks, file, l.lanes, c.share, c.perLane)
 	r := b.rig(l, nil)
 	defer r.free()
 	y, elements := r.out("y", len(packed)), len(packed)/4
-	quads := ref.BlockBytes[c.weight] / 16 // of a block; what is left over is its scale
-	stride := c.perLane * quads * l.lanes
+	stride := len(packed) / 4 / (ceil(c.rows, c.perLane*l.lanes/c.share) * ceil(c.blocks, c.share)) // of a group's block
 	r.add(shaders.Random{Lanes: uint32(l.lanes), End: uint32(elements), Mask: mask, Value: value,
 		PlaneLanes: uint32(l.lanes), Run: uint32(c.share), Stride: uint32(stride), Steps: uint32(ceil(c.blocks, c.share)), Blocks: uint32(c.blocks), Y: y.Range}, "", "", ceil(elements, l.lanes), 1, 1)
 	if err := r.runOnce(); err != nil {

@@ -22,7 +22,11 @@ func (c embedCase) String() string {
 
 func embedCases(l launch) (all []opCase) {
 	for i, w := range shaders.WeightTypes {
-		all = append(all, []embedCase{{w, 1, 4, 3, nil}, {w, 4, 8, 2 * l.lanes, nil}, {w, 2, 16, 5, nil}}[i%3])
+		c := []embedCase{{w, 1, 4, 3, nil}, {w, 4, 8, 2 * l.lanes, nil}, {w, 2, 16, 5, nil}}[i%3]
+		if c.width%blocksOf(w) != 0 { // rows are whole super-blocks
+			c.width *= blocksOf(w)
+		}
+		all = append(all, c)
 	}
 	return all
 }

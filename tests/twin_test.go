@@ -55,6 +55,12 @@ func newTwin(t testing.TB, c *model.Config) *twin {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newTwinOf(t, c, f)
+}
+
+// newTwinOf reads a file without biases and of plain rotations.
+func newTwinOf(t testing.TB, c *model.Config, f *gguf.File) *twin {
+	t.Helper()
 	read := func(format string, args ...any) matrix {
 		weight, ok := f.Tensor(fmt.Sprintf(format+".weight", args...))
 		if !ok {
@@ -72,6 +78,9 @@ func newTwin(t testing.TB, c *model.Config) *twin {
 	}
 	w := &twin{Config: c, embed: read("token_embd"), norm: read("output_norm").values, turn: func(pos int) int { return pos }}
 	w.head = w.embed
+	if _, untied := f.Tensor("output.weight"); untied {
+		w.head = read("output")
+	}
 	for i, l := range c.Layers {
 		w.layers = append(w.layers, twinLayer{
 			attnNorm: read("blk.%d.attn_norm", i).values, ffnNorm: read("blk.%d.ffn_norm", i).values,

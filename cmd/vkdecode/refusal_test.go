@@ -69,7 +69,7 @@ func TestRunNamesWhatAModelHasThatItCannot(t *testing.T) {
 		"noarch":  variant(t, without("general.architecture"), nil),
 		"nokey":   variant(t, without("llama.block_count"), nil),
 		"key":     variant(t, with("llama.attention.head_count", "four"), nil),
-		"type":    variant(t, nil, replace(query, gguf.Q5_0, 128, 128)),
+		"type":    variant(t, nil, replace(query, gguf.Q8_1, 128, 128)),
 		"shape":   variant(t, nil, replace(query, gguf.F32, 128, 96)),
 		"missing": variant(t, nil, replace(query, gguf.F32)),
 		"same":    variant(t, nil, replace(query, gguf.F32, 128, 128)),
@@ -79,7 +79,7 @@ func TestRunNamesWhatAModelHasThatItCannot(t *testing.T) {
 		"noarch":  {`"general.architecture" is missing`},
 		"nokey":   {`"llama.block_count" is missing`},
 		"key":     {"llama.attention.head_count"},
-		"type":    {query, "weight type Q5_0 has no kernel", "Q4_1"},
+		"type":    {query, "weight type Q8_1 has no kernel", "Q4_1", "Q6_K"},
 		"shape":   {query, "shape [128 96], want [128 128]"},
 		"missing": {query, "is missing"},
 	} {

@@ -112,12 +112,13 @@ func TestDequantizeRefuses(t *testing.T) {
 		elements int
 		want     string
 	}{
-		{"a K-quant", Q4_K, 144, 256, "weight type Q4_K is not supported"},
+		{"a type without a formula", IQ2_XXS, 66, 256, "weight type IQ2_XXS is not supported, want one of F32 F16 Q4_0 Q4_1 Q5_0"},
 		{"integers", I32, 4, 1, "weight type I32 is not supported"},
 		{"an unknown number", 5, 18, 32, "weight type number 5 is not supported"},
 		{"a short source", Q4_1, 39, 64, "39 bytes into 64 elements"},
 		{"a long source", Q4_1, 41, 64, "41 bytes into 64 elements"},
 		{"part of a block", Q8_0, 34, 31, "want 34 bytes for every 32 elements"},
+		{"part of a super-block", Q6_K, 210, 32, "want 210 bytes for every 256 elements"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := Dequantize(c.kind, make([]byte, c.bytes), make([]float32, c.elements))

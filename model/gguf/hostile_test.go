@@ -100,6 +100,7 @@ var refusals = map[string]struct {
 	"2^66 elements":           {tensor(I8, []int64{1 << 22, 1 << 22, 1 << 22}, ones(4), 0), `tensor "t": dimensions [4194304 4194304] times 4194304 overflow`},
 	"2^65 bytes":              {tensor(F64, []int64{1 << 62}, ones(4), 0), `tensor "t": shape [4611686018427387904] of F64 overflows the number of bytes`},
 	"part of a block":         {tensor(Q4_1, []int64{48, 2}, ones(60), 0), `tensor "t": 48 columns of Q4_1, want a multiple of 32`},
+	"part of a super-block":   {tensor(Q4_K, []int64{288, 2}, ones(324), 0), `tensor "t": 288 columns of Q4_K, want a multiple of 256`},
 	"weight type 4":           {tensor(4, []int64{32}, ones(64), 0), `tensor "t": weight type number 4 is unknown`},
 	"weight type 42":          {tensor(42, []int64{32}, ones(64), 0), `tensor "t": weight type number 42 is unknown`},
 	"weight type 2^32 - 1":    {tensor(math.MaxUint32, []int64{32}, ones(64), 0), `tensor "t": weight type number 4294967295 is unknown`},

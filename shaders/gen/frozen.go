@@ -23,7 +23,7 @@ type fixed struct {
 }
 
 var frozenKernels = []frozen{
-	{"matmul", []string{"q4_0", "q4_1", "q8_0", "f16"}, []fixed{{"RUN", 1}, {"ROWS", 16}, {"COLS", 1}}},
+	{"matmul", []string{"q4_0", "q4_1", "q8_0", "f16", "q4_k", "q6_k"}, []fixed{{"RUN", 1}, {"ROWS", 16}, {"COLS", 1}}},
 	{"matmul", []string{"q4_1", "q8_0"}, []fixed{{"RUN", 1}, {"ROWS", 16}, {"COLS", 4}}},
 }
 
@@ -36,9 +36,10 @@ func (f frozen) suffix() string {
 	return strings.Join(parts, ".")
 }
 
-// unroll are the passes that leave straight code without arrays.
-var unroll = []string{"--inline-entry-points-exhaustive", "--private-to-local", "--ssa-rewrite", "--ccp", "--loop-unroll", "--scalar-replacement=2000",
-	"--ssa-rewrite", "--ccp", "--eliminate-dead-branches", "--merge-blocks", "--simplify-instructions", "--eliminate-dead-code-aggressive"}
+// unroll are the passes that leave straight code without arrays. Branches that a weight type never takes go first: a loop
+// with a merge that nobody reaches is not unrolled.
+var unroll = []string{"--inline-entry-points-exhaustive", "--private-to-local", "--ssa-rewrite", "--ccp", "--eliminate-dead-branches", "--merge-blocks",
+	"--loop-unroll", "--scalar-replacement=2000", "--ssa-rewrite", "--ccp", "--eliminate-dead-branches", "--merge-blocks", "--simplify-instructions", "--eliminate-dead-code-aggressive"}
 
 // freeze has the frozen copies of a kernel compiled.
 func (k *kernel) freeze(all *compilers) error {

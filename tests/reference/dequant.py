@@ -14,9 +14,14 @@ import pathlib
 import gguf
 import numpy as np
 
-BLOCKS = 96  # per quantised type
+BLOCKS = 96  # per type with blocks of 32
+SUPER_BLOCKS = 16  # per type with blocks of 256
 ELEMENTS = 512  # per type without blocks
-SCALES = {"Q8_0": 1, "Q4_0": 1, "Q4_1": 2, "Q5_0": 1, "Q5_1": 2}  # leading f16 values per block
+# Where a block has f16 values; all other bytes may be anything. The package does not quantise most of these types.
+SCALES = {
+    "Q8_0": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "IQ4_NL": [0], "MXFP4": [],
+    "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208],
+}
 EXTREMES = [0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x83FF, 0x0400, 0x8400, 0x7BFF, 0xFBFF, 0x3C00, 0xBC00]
 
 rng = np.random.default_rng(20230614)
@@ -41,11 +46,15 @@ def source(kind):
         return np.where(bits & 0x7F80 == 0x7F80, bits & 0x807F, bits).astype(np.uint16).view(np.uint8)
     if kind.name == "F16":
         return halves(ELEMENTS).view(np.uint8)
-    blocks = rng.integers(0, 256, (BLOCKS, size), dtype=np.uint8)
+    count = BLOCKS if block == 32 else SUPER_BLOCKS
+    blocks = rng.integers(0, 256, (count, size), dtype=np.uint8)
     blocks[0, :], blocks[1, :] = 0x00, 0xFF  # the lowest and the highest codes
-    for i in range(SCALES[kind.name]):
-        order = rng.permutation(BLOCKS) if i else np.arange(BLOCKS)
-        blocks[:, 2 * i : 2 * i + 2] = halves(BLOCKS)[order].view(np.uint8).reshape(BLOCKS, 2)
+    for i, at in enumerate(SCALES[kind.name]):
+        order = rng.permutation(count) if i else np.arange(count)
+        blocks[:, at : at + 2] = halves(count)[order].view(np.uint8).reshape(count, 2)
+    if kind.name == "MXFP4":  # exponents: the smallest, which are no normal numbers, and up to the last whose weights are finite
+        blocks[:, 0] = rng.integers(0, 253, count)
+        blocks[1:6, 0] = [0, 1, 2, 3, 252]
     return blocks.reshape(-1)
 
 
