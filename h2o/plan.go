@@ -161,7 +161,7 @@ func (p Plan) with(g Geometry, budget, prompt int) (*Plan, error) {
 			p.Added += p.Chunk - 1
 		}
 	}
-	p.Exact = p.Exact && p.Staged
+	p.Exact, p.Renumber = p.Exact && p.Staged, p.Renumber && p.Evicts() // where all stay, places are positions
 	if err := p.layers(g, prompt); err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ func (a Agreement) objections(saved Agreement, h history) error {
 			object("%s: not in the file, %s here", here.Name, here.Value)
 		case saved.Settings[i].Value != here.Value:
 			advice := ""
-			if here.Name == "prefill" && saved.Settings[i].Value == inLayers {
+			if here.Name == "prefill" && saved.Settings[i].Value == inLayers || here.Name == "positions" && here.Value == inCache {
 				advice = " (nothing can be evicted of a session for fewer tokens than its budget: open the first one for more, --ctx)"
 			}
 			object("%s: %s in the file, %s here%s", here.Name, saved.Settings[i].Value, here.Value, advice)
@@ -109,8 +109,10 @@ func ruleText(p *h2o.Policy) string {
 	return fmt.Sprintf("%+v %+v share %d beta %d published %t alpha %d", p.Rule, p.Observation, p.Share, p.Beta, p.Published, p.Alpha)
 }
 
-// inLayers is how prompts are processed that need no pool of their own.
-const inLayers = "bounded, in the layers' pools"
+const (
+	inLayers = "bounded, in the layers' pools" // how prompts are processed that need no pool of their own
+	inCache  = "cache"                         // positions that are places; a session that evicts nothing has no need of them
+)
 
 func prefillText(p *h2o.Plan) string {
 	switch {
@@ -142,7 +144,7 @@ func spansText(spans []h2o.Span) string {
 
 func positionsText(p *h2o.Plan) string {
 	if p.Renumber {
-		return "cache"
+		return inCache
 	}
 	return "original"
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"vkdecode/h2o"
@@ -177,7 +178,14 @@ func TestSessionsMayBeRestoredIntoLongerOnes(t *testing.T) {
 				c.begin(t, short)
 				whole, other := openSession(t, m, settings, 300), openSession(t, m, settings, 300)
 				c.begin(t, whole)
-				restore(t, other, saved(t, short))
+				file := saved(t, short)
+				if whole.Plan().Renumber && !short.Plan().Renumber { // places are positions where nothing can be evicted: keys are held otherwise
+					if err := other.Restore(bytes.NewReader(file)); err == nil || !strings.Contains(err.Error(), "positions: original in the file, cache here (nothing can be evicted") {
+						t.Errorf("%v, a prompt of %d tokens: %v, want the positions refused", settings.Policy, tokens, err)
+					}
+					continue
+				}
+				restore(t, other, file)
 				if got, want := c.end(t, other), c.end(t, whole); got.difference(want) != "" {
 					t.Errorf("%v, a prompt of %d tokens: restored into a longer session, differs from it in %s", settings.Policy, tokens, got.difference(want))
 				}
