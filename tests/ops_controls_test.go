@@ -59,15 +59,29 @@ var opForgeries = []struct {
 			}
 		}
 	})},
-	{"of equal logits the last", "tokens: ", argmaxCase{vocab: 1001, distinct: 5, forge: func(logits []float32) { slices.Reverse(logits) }}},
+	{"of equal logits the last", "row 0: ", sampleCase{vocab: 1001, shape: few, positions: 1, settings: []ref.Sampling{{}}, forge: func(_ *ref.Sampling, logits []float32) { slices.Reverse(logits) }}},
+	{"another seed", "row ", forgedSampling(ref.Sampling{Temperature: 1}, func(s *ref.Sampling) { s.Seed++ })},
+	{"another temperature", "row ", forgedSampling(ref.Sampling{Temperature: 1}, func(s *ref.Sampling) { s.Temperature = 1.1 })},
+	{"a token more", "row ", forgedSampling(ref.Sampling{Temperature: 5, TopK: 8}, func(s *ref.Sampling) { s.TopK++ })},
+	{"a token less", "row ", forgedSampling(ref.Sampling{Temperature: 5, TopK: 8}, func(s *ref.Sampling) { s.TopK-- })},
+	{"a larger share", "row ", forgedSampling(ref.Sampling{Temperature: 3, TopP: 0.8}, func(s *ref.Sampling) { s.TopP = 0.83 })},
+	{"a smaller share of the largest", "row ", forgedSampling(ref.Sampling{Temperature: 3, MinP: 0.1}, func(s *ref.Sampling) { s.MinP = 0.09 })},
+	{"another window", "row ", forgedSampling(ref.Sampling{Temperature: 1, Presence: 3, Window: 20}, func(s *ref.Sampling) { s.Window = 10 })},
+	{"a bias", "row ", forgedSampling(ref.Sampling{Temperature: 1, Bias: map[int]float32{5: 6}}, func(s *ref.Sampling) { s.Bias = map[int]float32{5: 5} })},
+	{"a count", "seen: ", advanceCase{tokens: []uint32{7}, window: 8, forge: func(_ []ref.Row, sequence []int) { sequence[25]++ }}},
 	{"another next token", "tokens: ", nllCase{likelihoodCase{vocab: 1001, outs: []int{1}, spread: 3, forge: func(text []uint32, _ []float32) { text[2] = (text[2] + 1) % 1001 }}}},
 	{"a logit", "nll: ", nllCase{likelihoodCase{vocab: 101, outs: []int{1}, spread: 1, forge: func(_ []uint32, logits []float32) { logits[100] += 2e-2 }}}},
 	{"a logit of the full cache", "kl: ", klCase{likelihoodCase{vocab: 101, outs: []int{1}, spread: 1, far: 1, forge: func(_ []uint32, full []float32) { full[100] += 2e-2 }}}},
-	{"the position before", "step: ", advanceCase{tokens: []uint32{7}, forge: func(rows []ref.Row) { rows[0].Pos-- }}},
+	{"the position before", "step: ", advanceCase{tokens: []uint32{7}, window: -1, forge: func(rows []ref.Row, _ []int) { rows[0].Pos-- }}},
 }
 
 func forgedAttention(forge func(c *cacheRig)) attendCase {
 	return attendCase{types: h2o.Types{K: "f16", V: "f16"}, kvHeads: 1, group: 2, headTile: 2, rowTile: 1, dim: 20, depth: 1, seqs: []sequence{{live: 100, rows: 2}}, slice: 2, rule: rules[0], forge: forge}
+}
+
+// forgedSampling tells the twin of other settings.
+func forgedSampling(s ref.Sampling, forge func(s *ref.Sampling)) sampleCase {
+	return sampleCase{vocab: 1001, shape: spread, positions: 8, settings: []ref.Sampling{s}, forge: func(s *ref.Sampling, _ []float32) { forge(s) }}
 }
 
 // forgedEviction changes the twin's live slots.

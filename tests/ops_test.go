@@ -27,7 +27,7 @@ var ops = []struct {
 	{"share", shareCases},
 	{"choose", chooseCases},
 	{"carry", carryCases},
-	{"argmax", argmaxCases},
+	{"sample", sampleCases}, // sample_peaks, sample_sums, sample
 	{"advance", advanceCases},
 	{"nll", nllCases},
 	{"kl", klCases},

@@ -75,3 +75,9 @@ vec4 from_lane(vec4 v, uint lane) {
 
 // Orders this workgroup's reads of memory before its later writes.
 void reads_before_writes() { barrier(); }
+
+// Orders this workgroup's writes to memory before its later reads.
+void writes_before_reads() {
+    memoryBarrierBuffer();
+    barrier();
+}

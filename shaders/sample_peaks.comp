@@ -1,0 +1,30 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#include "input.glsl"
+#include "include/step.glsl"
+#include "reduce.glsl"
+#include "include/sampling.glsl"
+// First part of sampling: the largest key of every block of 32 tokens, after penalties and biases, and of all blocks of a
+// workgroup. A key that is no finite number's is larger than all others. Grid: x over shares of the blocks, y over wanted
+// rows. Twin: ref/sample.go
+layout(local_size_x_id = 0) in;
+layout(push_constant) uniform Push {
+    uint stride; // vec4 per row of logits
+} push;
+layout(binding = 4) writeonly buffer Peaks { uint peaks[]; }; // (wanted rows, blocks + workgroups of a row) keys
+
+void main() {
+    if (gl_WorkGroupID.y >= step_outs() || step_done()) return;
+    begin(gl_WorkGroupID.y, push.stride);
+    uint to = row * (blocks() + gl_NumWorkGroups.x), top = 0;
+    for (uint b = gl_GlobalInvocationID.x; b < blocks(); b += gl_WorkGroupSize.x * gl_NumWorkGroups.x) {
+        uvec4 most = uvec4(0);
+        [[unroll]] for (uint q = 0; q < BLOCK; q++) most = max(most, keys_of(b * BLOCK + q));
+        uint peak = max(max(most.x, most.y), max(most.z, most.w));
+        peaks[to + b] = peak;
+        top = max(top, peak);
+    }
+    top = ~reduce_min(~top);
+    if (gl_LocalInvocationID.x == 0) peaks[to + blocks() + gl_WorkGroupID.x] = top;
+}
