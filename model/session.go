@@ -225,7 +225,7 @@ func (s *Session) Memory() *runtime.Arena { return s.arena }
 
 // Times is what each kernel took in the last decode step. It needs an engine with Debug >= 2.
 func (s *Session) Times() (times []runtime.KernelTime, err error) {
-	for _, p := range []*runtime.Program{s.decode, s.head} {
+	for _, p := range []*runtime.Program{s.decode, s.head, s.sample} {
 		if times, err = p.Times(times); err != nil {
 			return nil, err
 		}

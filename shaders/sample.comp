@@ -26,13 +26,14 @@ layout(binding = 6) coherent buffer List { uvec2 list[]; };     // (wanted rows,
 layout(binding = 7) writeonly buffer Tokens { uint tokens[]; }; // (wanted rows) token ids
 
 // lavapipe ends an invocation's loops after 65,535 iterations, all together: those over candidates take many at once.
-const uint AT_A_TIME = 16;
+const uint AT_A_TIME = 8;
+const uint SEARCHED = 16;
 
-uint lane, lanes;
-uint top;                    // the largest key
-uint least;                  // candidates have a key from here on
+uint lane, crew;             // this invocation, of so many
+uint top;                          // the largest key
+uint least;                        // candidates have a key from here on
 uint candidates, work, list_blocks; // first elements of the parts of List
-uint cut, last;              // keys above the cut stay, and of those on it ids up to the last
+uint cut, last;                    // keys above the cut stay, and of those on it ids up to the last
 
 bool stays(uvec2 candidate) { return candidate.y > cut || (candidate.y == cut && candidate.x <= last); }
 
@@ -41,15 +42,15 @@ uint reduce_most(uint v) { return ~reduce_min(~v); }
 // The sum of Sums.
 uvec2 sum_of_blocks() {
     uvec2 sum = uvec2(0);
-    for (uint b = lane; b < blocks(); b += lanes) sum = wide_add(sum, LOAD2(Sums, row * blocks() + b));
+    for (uint b = lane; b < blocks(); b += crew) sum = wide_add(sum, LOAD2(Sums, row * blocks() + b));
     return wide_sum(sum);
 }
 
 // What candidates that stay weigh together.
 uvec2 sum_of_list(uint count, float by) {
     uvec2 sum = uvec2(0);
-    for (uint base = lane; base < count; base += AT_A_TIME * lanes) [[unroll]] for (uint n = 0; n < AT_A_TIME; n++) {
-        uint i = base + n * lanes;
+    for (uint base = lane; base < count; base += AT_A_TIME * crew) [[unroll]] for (uint n = 0; n < AT_A_TIME; n++) {
+        uint i = base + n * crew;
         uvec2 c = list[candidates + min(i, count - 1)];
         if (i < count && stays(c)) sum = wide_add(sum, weight(c.y, of_key(top), by));
     }
@@ -62,8 +63,8 @@ uint bound_of_k(uint k) {
     if (k == 1) width = 0; // the peak itself
     for (int bit = 30; bit >= 0 && k < blocks() && upto > k + k / 4 + 64; bit -= 2) {
         uint below[3] = uint[3](0, 0, 0); // blocks whose distance from the top has two bits less than 1, 2, 3
-        for (uint base = lane; base < blocks(); base += 4 * lanes) [[unroll]] for (uint n = 0; n < 4; n++) {
-            uint b = base + n * lanes, value = top - LOAD1(Peaks, row * (blocks() + push.groups) + min(b, blocks() - 1));
+        for (uint base = lane; base < blocks(); base += 4 * crew) [[unroll]] for (uint n = 0; n < 4; n++) {
+            uint b = base + n * crew, value = top - LOAD1(Peaks, row * (blocks() + push.groups) + min(b, blocks() - 1));
             bool counts = b < blocks() && value >> bit >> 2 == found >> bit >> 2;
             [[unroll]] for (uint d = 0; d < 3; d++) below[d] += counts && (value >> bit & 3) <= d ? 1 : 0;
         }
@@ -88,7 +89,7 @@ uint bound_of_k(uint k) {
 // Lists the blocks whose peak reaches `least`, in order, and returns their number.
 uint list_tall_blocks() {
     uint count = 0;
-    for (uint base = 0; base < blocks(); base += lanes) {
+    for (uint base = 0; base < blocks(); base += crew) {
         uint b = base + lane;
         bool tall = b < blocks() && LOAD1(Peaks, row * (blocks() + push.groups) + min(b, blocks() - 1)) >= least;
         uint before = scan_add(tall ? 1 : 0);
@@ -102,7 +103,7 @@ uint list_tall_blocks() {
 uint list_candidates(uint tall) {
     writes_before_reads();
     uint count = 0;
-    for (uint base = 0; base < tall * BLOCK; base += lanes) {
+    for (uint base = 0; base < tall * BLOCK; base += crew) {
         uint i = base + lane, quad = list[list_blocks + min(i / BLOCK, tall - 1)].x * BLOCK + i % BLOCK;
         uvec4 key = keys_of(quad);
         bvec4 counts = greaterThanEqual(key, uvec4(i < tall * BLOCK ? least : NONE));
@@ -119,21 +120,21 @@ uint list_candidates(uint tall) {
 // Every invocation keeps the candidates that may be it in a list of its own, which shrinks with every digit.
 void move_cut(uint count, uvec2 need, bool weighed) {
     uint own = 0;
-    for (uint base = lane; base < count; base += AT_A_TIME * lanes) [[unroll]] for (uint n = 0; n < AT_A_TIME; n++) {
-        uint i = base + n * lanes;
+    for (uint base = lane; base < count; base += SEARCHED * crew) [[unroll]] for (uint n = 0; n < SEARCHED; n++) {
+        uint i = base + n * crew;
         uvec2 c = list[candidates + min(i, count - 1)];
-        if (i < count && stays(c)) list[work + own++ * lanes + lane] = c;
+        if (i < count && stays(c)) list[work + own++ * crew + lane] = c;
     }
     uint found[2] = uint[2](0, 0); // the distance of its key from the top, its id
     [[dont_unroll]] for (uint part = 0; part < 2; part++) {
         for (int bit = findMSB(part == 0 ? top - least : VOCAB - 1) & ~1; bit >= 0; bit -= 2) {
             uvec2 below[3] = uvec2[3](uvec2(0), uvec2(0), uvec2(0)); // weight of those whose two bits are less than 1, 2, 3
             uint kept = 0;
-            for (uint base = 0; base < own; base += AT_A_TIME) [[unroll]] for (uint n = 0; n < AT_A_TIME; n++) {
-                uvec2 c = list[work + min(base + n, own - 1) * lanes + lane];
+            for (uint base = 0; base < own; base += SEARCHED) [[unroll]] for (uint n = 0; n < SEARCHED; n++) {
+                uvec2 c = list[work + min(base + n, own - 1) * crew + lane];
                 uint away = top - c.y, value = part == 0 ? away : c.x;
                 if (base + n < own && (part == 0 || away == found[0]) && value >> bit >> 2 == found[part] >> bit >> 2) {
-                    list[work + kept++ * lanes + lane] = c;
+                    list[work + kept++ * crew + lane] = c;
                     uvec2 w = weighed ? weight(c.y, of_key(top), LOG2E) : uvec2(1, 0);
                     [[unroll]] for (uint d = 0; d < 3; d++) below[d] = wide_add(below[d], (value >> bit & 3) <= d ? w : uvec2(0));
                 }
@@ -159,8 +160,8 @@ void move_cut(uint count, uvec2 need, bool weighed) {
 // Moves the cut up to the lowest key of at least the least weight.
 void cut_light(uint count) {
     uint low = NONE;
-    for (uint base = lane; base < count; base += AT_A_TIME * lanes) [[unroll]] for (uint n = 0; n < AT_A_TIME; n++) {
-        uint i = base + n * lanes;
+    for (uint base = lane; base < count; base += AT_A_TIME * crew) [[unroll]] for (uint n = 0; n < AT_A_TIME; n++) {
+        uint i = base + n * crew;
         uvec2 c = list[candidates + min(i, count - 1)];
         if (i < count && stays(c) && !wide_less(weight(c.y, of_key(top), LOG2E), min_weight)) low = min(low, c.y);
     }
@@ -170,26 +171,40 @@ void cut_light(uint count) {
     last = NONE;
 }
 
-// What a block weighs, or a candidate in the draw.
-uvec2 item(bool listed, uint i) {
-    if (!listed) return LOAD2(Sums, row * blocks() + i);
+// What a candidate weighs in the draw.
+uvec2 drawn_weight(uint i) {
     uvec2 c = list[candidates + i];
     return stays(c) ? weight(c.y, of_key(top), scale) : uvec2(0);
 }
 
-// The first of so many blocks or candidates with which their sum passes the point, which then counts from its beginning.
-uint pick(bool listed, uint count, inout uvec2 point) {
-    uint each = (count + lanes - 1) / lanes, begin = min(lane * each, count), end = min(begin + each, count);
+// The first of so many candidates with which the sum of their weights passes the point. Every invocation sums a run of them.
+uint pick(uint count, uvec2 point) {
+    uint each = (count + crew - 1) / crew, from = min(lane * each, count), end = min(from + each, count);
     uvec2 own = uvec2(0);
-    for (uint base = begin; base < end; base += AT_A_TIME) [[unroll]] for (uint n = 0; n < AT_A_TIME; n++)
-        own = wide_add(own, base + n < end ? item(listed, min(base + n, end - 1)) : uvec2(0));
-    uvec2 sum = wide_scan(own), rest = uvec2(0);
-    uint found = NONE;
+    for (uint base = from; base < end; base += AT_A_TIME) [[unroll]] for (uint n = 0; n < AT_A_TIME; n++)
+        own = wide_add(own, base + n < end ? drawn_weight(min(base + n, end - 1)) : uvec2(0));
+    uvec2 sum = wide_scan(own);
     bool here = !wide_less(point, sum) && wide_less(point, wide_add(sum, own));
-    for (uint base = here ? begin : end; base < end; base += AT_A_TIME) [[unroll]] for (uint n = 0; n < AT_A_TIME; n++) {
-        uvec2 next = wide_add(sum, base + n < end ? item(listed, min(base + n, end - 1)) : uvec2(0));
-        if (found == NONE && wide_less(point, next)) {
-            found = base + n;
+    uint found = NONE;
+    for (uint base = here ? from : end; base < end; base += AT_A_TIME) [[unroll]] for (uint n = 0; n < AT_A_TIME; n++) {
+        sum = wide_add(sum, base + n < end ? drawn_weight(min(base + n, end - 1)) : uvec2(0));
+        if (found == NONE && wide_less(point, sum)) found = base + n;
+    }
+    return reduce_min(found);
+}
+
+// The block with which the sum of Sums passes the point, which then counts from its beginning.
+uint pick_block(inout uvec2 point) {
+    uint each = (blocks() + crew - 1) / crew, from = min(lane * each, blocks()), end = min(from + each, blocks());
+    uvec2 own = uvec2(0), rest = uvec2(0);
+    for (uint b = from; b < end; b++) own = wide_add(own, LOAD2(Sums, row * blocks() + b));
+    uvec2 sum = wide_scan(own);
+    bool here = !wide_less(point, sum) && wide_less(point, wide_add(sum, own));
+    uint found = NONE;
+    for (uint b = here ? from : end; b < end && found == NONE; b++) {
+        uvec2 next = wide_add(sum, LOAD2(Sums, row * blocks() + b));
+        if (wide_less(point, next)) {
+            found = b;
             rest = wide_sub(point, sum);
         }
         sum = next;
@@ -197,6 +212,9 @@ uint pick(bool listed, uint count, inout uvec2 point) {
     point = uvec2(reduce_add(rest.x), reduce_add(rest.y));
     return reduce_min(found);
 }
+
+// The share of the whole that a random number is.
+uvec2 share(uvec2 total, uint random) { return wide_share(total, random, uvec2(total.x >> 1 | total.y << 31, total.y >> 1)); }
 
 // The lowest key that may stay, not far from the cut.
 uint bound(uvec2 total) {
@@ -211,14 +229,14 @@ uint bound(uvec2 total) {
 
 void main() {
     lane = gl_LocalInvocationID.x;
-    lanes = gl_WorkGroupSize.x;
+    crew = gl_WorkGroupSize.x;
     if (gl_WorkGroupID.x >= step_outs() || step_done()) return;
-    begin(gl_WorkGroupID.x, push.stride);
+    begin_row(gl_WorkGroupID.x, push.stride);
     candidates = row * (2 * (VOCAB + 256) + blocks());
     work = candidates + VOCAB + 256;
     list_blocks = work + VOCAB + 256;
     top = 0;
-    for (uint g = lane; g < push.groups; g += lanes) top = max(top, LOAD1(Peaks, row * (blocks() + push.groups) + blocks() + g));
+    for (uint g = lane; g < push.groups; g += crew) top = max(top, LOAD1(Peaks, row * (blocks() + push.groups) + blocks() + g));
     top = reduce_most(top);
     if (top < LEAST || top >= BROKEN) {
         if (lane == 0) tokens[row] = NONE;
@@ -234,25 +252,25 @@ void main() {
         least = bound(total);
         tall = list_tall_blocks();
     } else {
-        point = wide_share(total, random, uvec2(total.x >> 1 | total.y << 31, total.y >> 1));
-        uint block = pick(false, blocks(), point);
+        point = share(total, random);
+        uint block = pick_block(point);
         if (lane == 0) list[list_blocks] = uvec2(block, 0);
     }
     uint count = list_candidates(tall);
     cut = least;
     last = NONE;
-    if (cuts) {
-        if (top_k > 0 && top_k < count) move_cut(count, uvec2(top_k, 0), false);
-        if (top_p != 0) {
-            uvec2 sum = sum_of_list(count, LOG2E);
-            if (top_k > 0) total = sum;
-            uvec2 need = wide_share(total, top_p, uvec2(NONE, 0));
-            if (!wide_less(sum, need)) move_cut(count, need, true);
+    // Top-k, top-p, the draw: a loop, so that the code for a sum and for a search is there only once.
+    [[dont_unroll]] for (uint part = 0; part < 3 && cuts; part++) {
+        if (part == 2 && min_weight != uvec2(0)) cut_light(count);
+        bool sums = part == 2 || (part == 1 && top_p != 0);
+        uvec2 sum = sum_of_list(sums ? count : 0, part == 2 ? scale : LOG2E);
+        if (part == 2) {
+            point = share(sum, random);
+            break;
         }
-        if (min_weight != uvec2(0)) cut_light(count);
-        total = sum_of_list(count, scale);
-        point = wide_share(total, random, uvec2(total.x >> 1 | total.y << 31, total.y >> 1));
+        uvec2 need = part == 0 ? uvec2(top_k, 0) : wide_share(top_k > 0 ? sum : total, top_p, uvec2(NONE, 0));
+        if (part == 0 ? top_k > 0 && top_k < count : sums && !wide_less(sum, need)) move_cut(count, need, part == 1);
     }
-    uint chosen = pick(true, count, point);
+    uint chosen = pick(count, point);
     if (lane == 0) tokens[row] = list[candidates + min(chosen, count - 1)].x;
 }

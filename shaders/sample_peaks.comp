@@ -16,7 +16,7 @@ layout(binding = 4) writeonly buffer Peaks { uint peaks[]; }; // (wanted rows, b
 
 void main() {
     if (gl_WorkGroupID.y >= step_outs() || step_done()) return;
-    begin(gl_WorkGroupID.y, push.stride);
+    begin_row(gl_WorkGroupID.y, push.stride);
     uint to = row * (blocks() + gl_NumWorkGroups.x), top = 0;
     for (uint b = gl_GlobalInvocationID.x; b < blocks(); b += gl_WorkGroupSize.x * gl_NumWorkGroups.x) {
         uvec4 most = uvec4(0);

@@ -17,7 +17,7 @@ layout(binding = 5) writeonly buffer Sums { uvec2 sums[]; }; // (wanted rows, bl
 
 void main() {
     if (gl_WorkGroupID.y >= step_outs() || step_done()) return;
-    begin(gl_WorkGroupID.y, push.stride);
+    begin_row(gl_WorkGroupID.y, push.stride);
     if (!weighs_all()) return;
     uint from = row * (blocks() + gl_NumWorkGroups.x) + blocks(), top = 0;
     for (uint i = gl_LocalInvocationID.x; i < gl_NumWorkGroups.x; i += gl_WorkGroupSize.x) top = max(top, LOAD1(Peaks, from + i));

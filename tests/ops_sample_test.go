@@ -78,8 +78,8 @@ func (s shape) logits(rnd *rand.Rand, vocab int) []float32 {
 	return all
 }
 
-// alone are settings of which each does one thing, and all of them together.
-func alone(vocab int) []ref.Sampling {
+// apart are settings of which each does one thing, and all of them together.
+func apart(vocab int) []ref.Sampling {
 	return []ref.Sampling{
 		{}, {Temperature: 1, Seed: 1}, {Temperature: 0.3}, {Temperature: 5, Seed: 1 << 40}, {Temperature: 1e-9}, {Temperature: 1e9},
 		{Temperature: 1, TopK: 1}, {Temperature: 1, TopK: 2}, {Temperature: 1, TopK: 40}, {Temperature: 2, TopK: vocab - 1}, {Temperature: 1, TopK: vocab}, {Temperature: 1, TopK: vocab + 9},
@@ -115,11 +115,11 @@ func mixed(rnd *rand.Rand, vocab, n int) (all []ref.Sampling) {
 func sampleCases(launch) (all []opCase) {
 	for _, vocab := range []int{1, 3, 31, 32, 33, 100, 1001} {
 		for _, s := range []shape{spread, flat, few, one, signs} {
-			all = append(all, sampleCase{vocab: vocab, shape: s, settings: alone(vocab), positions: 4})
+			all = append(all, sampleCase{vocab: vocab, shape: s, settings: apart(vocab), positions: 4})
 		}
 	}
-	return append(all, sampleCase{vocab: 1001, shape: peaked, settings: alone(1001), positions: 4}, sampleCase{vocab: 1001, shape: falling, settings: alone(1001), positions: 4, groups: 1},
-		sampleCase{vocab: 257, shape: broken, settings: alone(257), positions: 2, groups: 9}, sampleCase{vocab: 10_007, shape: spread, settings: alone(10_007), positions: 2, groups: 40})
+	return append(all, sampleCase{vocab: 1001, shape: peaked, settings: apart(1001), positions: 4}, sampleCase{vocab: 1001, shape: falling, settings: apart(1001), positions: 4, groups: 1},
+		sampleCase{vocab: 257, shape: broken, settings: apart(257), positions: 2, groups: 9}, sampleCase{vocab: 10_007, shape: spread, settings: apart(10_007), positions: 2, groups: 40})
 }
 
 // historyTokens is how many tokens stand before the first one drawn.

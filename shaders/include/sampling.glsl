@@ -22,7 +22,7 @@ float repeat, unrepeat, presence, frequency;
 uint quads() { return (VOCAB + 3) / 4; }
 uint blocks() { return (quads() + BLOCK - 1) / BLOCK; }
 
-void begin(uint r, uint stride) {
+void begin_row(uint r, uint stride) {
     row = r;
     logits_from = r * stride;
     adjust_from = r * quads() * 2;
