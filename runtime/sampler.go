@@ -26,11 +26,8 @@ type Sampler struct {
 	tokens      []byte // of history
 }
 
-// The layout of the kernels' scratch, as in include/sampling.glsl and sample.comp.
-const (
-	blockTokens = 32  // that share a peak and a sum
-	listMargin  = 256 // entries: the largest workgroup
-)
+// blockTokens share a peak and a sum, as in include/sampling.glsl.
+const blockTokens = 32
 
 // PlanSampler names the tensors for so many rows at once and sequences of so many positions.
 func PlanSampler(e *Engine, a *Arena, rows, vocab, positions int) *Sampler {
@@ -45,7 +42,7 @@ func PlanSampler(e *Engine, a *Arena, rows, vocab, positions int) *Sampler {
 	s.adjust = tensor("adjust", 2*s.padded())
 	s.history = tensor("history", s.positions)
 	s.peaks, s.sums = tensor("peaks", blocks+s.groups), tensor("sums", 2*blocks)
-	s.list = tensor("list", 2*(2*(vocab+listMargin)+blocks))
+	s.list = tensor("list", 2*s.room())
 	return s
 }
 
@@ -53,6 +50,13 @@ func PlanSampler(e *Engine, a *Arena, rows, vocab, positions int) *Sampler {
 const mostGroups = 64
 
 func (s *Sampler) blocks() int { return (s.vocab + blockTokens - 1) / blockTokens }
+
+// room is how many pairs of words a row of the list of candidates has: a head, the candidates, blocks.
+func (s *Sampler) room() int { return ListRoom(s.vocab) }
+
+// ListRoom is that for a vocabulary: sample_list.comp says what lies there.
+func ListRoom(vocab int) int { return (4 + vocab + (vocab+blockTokens-1)/blockTokens + 1) &^ 1 }
+
 func (s *Sampler) padded() int { return (s.vocab + 3) &^ 3 }
 
 // Record appends the kernels that choose a token for every wanted row of the step, and those that make the next step of
@@ -60,12 +64,13 @@ func (s *Sampler) padded() int { return (s.vocab + 3) &^ 3 }
 func (s *Sampler) Record(p *Program, step, logits, tokens, ends, ring *Tensor, stride, entries int) {
 	v, lanes, vocab := p.engine.Variant("", ""), uint32(p.engine.Tuning.Lanes), uint32(s.vocab)
 	quads := uint32(stride / 4)
-	p.Dispatch(shaders.SamplePeaks{Lanes: lanes, Vocab: vocab, Stride: quads, Step: step.Range, Logits: logits.Range,
+	p.Dispatch(shaders.SamplePeaks{Lanes: lanes, Stride: quads, Vocab: vocab, Step: step.Range, Logits: logits.Range,
 		Settings: s.settings.Range, Adjust: s.adjust.Range, Peaks: s.peaks.Range}, v, s.groups, s.rows, 1)
-	p.Dispatch(shaders.SampleSums{Lanes: lanes, Vocab: vocab, Stride: quads, Step: step.Range, Logits: logits.Range,
+	p.Dispatch(shaders.SampleSums{Lanes: lanes, Stride: quads, Vocab: vocab, Step: step.Range, Logits: logits.Range,
 		Settings: s.settings.Range, Adjust: s.adjust.Range, Peaks: s.peaks.Range, Sums: s.sums.Range}, v, s.groups, s.rows, 1)
-	p.Dispatch(shaders.Sample{Lanes: lanes, Vocab: vocab, Stride: quads, Groups: uint32(s.groups), Step: step.Range, Logits: logits.Range,
-		Settings: s.settings.Range, Adjust: s.adjust.Range, Peaks: s.peaks.Range, Sums: s.sums.Range, List: s.list.Range, Tokens: tokens.Range}, v, s.rows, 1, 1)
+	p.Dispatch(shaders.SampleList{Lanes: lanes, Stride: quads, Vocab: vocab, Groups: uint32(s.groups), Room: uint32(s.room()), Step: step.Range, Logits: logits.Range,
+		Settings: s.settings.Range, Adjust: s.adjust.Range, Peaks: s.peaks.Range, Sums: s.sums.Range, List: s.list.Range}, v, s.rows, 1, 1)
+	p.Dispatch(shaders.Sample{Lanes: lanes, Vocab: vocab, Room: uint32(s.room()), Step: step.Range, Settings: s.settings.Range, List: s.list.Range, Tokens: tokens.Range}, v, s.rows, 1, 1)
 	s.RecordAdvance(p, step, tokens, ends, ring, entries)
 }
 

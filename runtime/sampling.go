@@ -27,7 +27,7 @@ type Sampling struct {
 }
 
 // MaxTopK bounds top-k: the cut is searched by one workgroup, whose loops must end.
-const MaxTopK = 1 << 16
+const MaxTopK = 1 << 13
 
 // MaxVocab is the largest vocabulary that can be sampled from: the weights of all its tokens fit into 64 bits.
 const MaxVocab = 1 << 19

@@ -813,44 +813,78 @@ func (k RopeCache) Call(v Variant) (Call, error) {
 // top-k stay, of these the fewest whose weights reach top-p of their sum, of these those of at least the least weight. Then
 // the token is the first, in order of id, with which the sum of exp((x - max) / temperature) passes a share u of the whole,
 // u = (philox(seed, position of the token) + 1/2) / 2^32. Weights are whole numbers, so that the sums, and with them the
-// token, are the same for every form and workgroup size.
-// Nothing is sorted: a block's peak tells which blocks are listed, and the cut is found by fixing its key, then its id, digit
-// by digit. Where no token can be chosen, or a logit is no number or +inf, the token is 0xffffffff. One workgroup per wanted
-// row. Twin: ref/sample.go
+// token, are the same for every form and workgroup size. Nothing is sorted: the cut is found by fixing its key, then its id,
+// digit by digit. Where no token can be chosen, or a logit is no number or +inf, the token is 0xffffffff. One workgroup per
+// wanted row. Twin: ref/sample.go
 type Sample struct {
 	Lanes uint32 // workgroup size
-	Vocab uint32
 
-	Stride uint32 // vec4 per row of logits
-	Groups uint32 // workgroups of a row in sample_peaks
+	Vocab uint32
+	Room  uint32 // uvec2 per row of List, an even number
 
 	Step     vk.Range
-	Logits   vk.Range
 	Settings vk.Range
-	Adjust   vk.Range
-	Peaks    vk.Range // (wanted rows, blocks + groups) keys
-	Sums     vk.Range // (wanted rows, blocks) whole numbers of 64 bits
-	List     vk.Range // (wanted rows, 2 (VOCAB + 256) + blocks) candidates: id, key; those of a search; blocks
+	List     vk.Range // (wanted rows, room / 2) as sample_list writes it
 	Tokens   vk.Range // (wanted rows) token ids
 }
 
-var sampleInfo = info{name: "sample", weights: false, cache: false, push: 8, count: 2, bindings: []bindingInfo{
-	{vk.RGBA32Uint, Read},       // Step
-	{vk.RGBA32Float, Read},      // Logits
-	{vk.RGBA32Uint, Read},       // Settings
-	{vk.RGBA32Uint, Read},       // Adjust
-	{vk.R32Uint, Read},          // Peaks
-	{vk.RG32Uint, Read},         // Sums
-	{vk.RG32Uint, Read | Write}, // List
-	{vk.R32Uint, Write},         // Tokens
+var sampleInfo = info{name: "sample", weights: false, cache: false, push: 8, count: 1, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read}, // Step
+	{vk.RGBA32Uint, Read}, // Settings
+	{vk.RGBA32Uint, Read}, // List
+	{vk.R32Uint, Write},   // Tokens
 }, frozen: []frozen{}}
 
 // Call implements Kernel.
 func (k Sample) Call(v Variant) (Call, error) {
 	push := make([]byte, 8)
+	binary.LittleEndian.PutUint32(push[0:], k.Vocab)
+	binary.LittleEndian.PutUint32(push[4:], k.Room)
+	return sampleInfo.call(v, []uint32{k.Lanes}, push, []vk.Range{k.Step, k.Settings, k.List, k.Tokens})
+}
+
+// SampleList binds sample_list.comp.
+//
+// Third part of sampling: lists the candidates, in order of id: all tokens that top-k, top-p and min-p may leave, and few
+// others. For top-k the k-th largest peak of the blocks is a bound that no token kept falls below; for top-p the tokens below
+// an even share of what it gives up are not needed; min-p is a bound itself. So only tall blocks are looked at again. Where
+// nothing is cut the random number chooses the block, whose tokens are the candidates. One workgroup per wanted row. Twin:
+// ref/sample.go
+type SampleList struct {
+	Lanes uint32 // workgroup size
+
+	Stride uint32 // vec4 per row of logits
+	Vocab  uint32
+	Groups uint32 // workgroups of a row in sample_peaks
+	Room   uint32 // uvec2 per row of List
+
+	Step     vk.Range
+	Settings vk.Range
+	Logits   vk.Range
+	Adjust   vk.Range
+	Peaks    vk.Range // (wanted rows, blocks + groups) keys
+	Sums     vk.Range // (wanted rows, blocks) whole numbers of 64 bits
+	List     vk.Range // (wanted rows, room): their number, least; top, 0; sum or point; 0; id, key of each; blocks
+}
+
+var sampleListInfo = info{name: "sample_list", weights: false, cache: false, push: 16, count: 1, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},       // Step
+	{vk.RGBA32Uint, Read},       // Settings
+	{vk.RGBA32Float, Read},      // Logits
+	{vk.RGBA32Uint, Read},       // Adjust
+	{vk.R32Uint, Read},          // Peaks
+	{vk.RG32Uint, Read},         // Sums
+	{vk.RG32Uint, Read | Write}, // List
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k SampleList) Call(v Variant) (Call, error) {
+	push := make([]byte, 16)
 	binary.LittleEndian.PutUint32(push[0:], k.Stride)
-	binary.LittleEndian.PutUint32(push[4:], k.Groups)
-	return sampleInfo.call(v, []uint32{k.Lanes, k.Vocab}, push, []vk.Range{k.Step, k.Logits, k.Settings, k.Adjust, k.Peaks, k.Sums, k.List, k.Tokens})
+	binary.LittleEndian.PutUint32(push[4:], k.Vocab)
+	binary.LittleEndian.PutUint32(push[8:], k.Groups)
+	binary.LittleEndian.PutUint32(push[12:], k.Room)
+	return sampleListInfo.call(v, []uint32{k.Lanes}, push, []vk.Range{k.Step, k.Settings, k.Logits, k.Adjust, k.Peaks, k.Sums, k.List})
 }
 
 // SamplePeaks binds sample_peaks.comp.
@@ -860,30 +894,31 @@ func (k Sample) Call(v Variant) (Call, error) {
 // rows. Twin: ref/sample.go
 type SamplePeaks struct {
 	Lanes uint32 // workgroup size
-	Vocab uint32
 
 	Stride uint32 // vec4 per row of logits
+	Vocab  uint32
 
 	Step     vk.Range
-	Logits   vk.Range
 	Settings vk.Range
+	Logits   vk.Range
 	Adjust   vk.Range
 	Peaks    vk.Range // (wanted rows, blocks + workgroups of a row) keys
 }
 
-var samplePeaksInfo = info{name: "sample_peaks", weights: false, cache: false, push: 4, count: 2, bindings: []bindingInfo{
+var samplePeaksInfo = info{name: "sample_peaks", weights: false, cache: false, push: 8, count: 1, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},  // Step
-	{vk.RGBA32Float, Read}, // Logits
 	{vk.RGBA32Uint, Read},  // Settings
+	{vk.RGBA32Float, Read}, // Logits
 	{vk.RGBA32Uint, Read},  // Adjust
 	{vk.R32Uint, Write},    // Peaks
 }, frozen: []frozen{}}
 
 // Call implements Kernel.
 func (k SamplePeaks) Call(v Variant) (Call, error) {
-	push := make([]byte, 4)
+	push := make([]byte, 8)
 	binary.LittleEndian.PutUint32(push[0:], k.Stride)
-	return samplePeaksInfo.call(v, []uint32{k.Lanes, k.Vocab}, push, []vk.Range{k.Step, k.Logits, k.Settings, k.Adjust, k.Peaks})
+	binary.LittleEndian.PutUint32(push[4:], k.Vocab)
+	return samplePeaksInfo.call(v, []uint32{k.Lanes}, push, []vk.Range{k.Step, k.Settings, k.Logits, k.Adjust, k.Peaks})
 }
 
 // SampleSums binds sample_sums.comp.
@@ -892,22 +927,22 @@ func (k SamplePeaks) Call(v Variant) (Call, error) {
 // for top-p, exp((x - max) / temperature) where nothing is cut. Grid: that of sample_peaks. Twin: ref/sample.go
 type SampleSums struct {
 	Lanes uint32 // workgroup size
-	Vocab uint32
 
 	Stride uint32 // vec4 per row of logits
+	Vocab  uint32
 
 	Step     vk.Range
-	Logits   vk.Range
 	Settings vk.Range
+	Logits   vk.Range
 	Adjust   vk.Range
 	Peaks    vk.Range // (wanted rows, blocks + workgroups of a row) keys
 	Sums     vk.Range // (wanted rows, blocks) whole numbers of 64 bits
 }
 
-var sampleSumsInfo = info{name: "sample_sums", weights: false, cache: false, push: 4, count: 2, bindings: []bindingInfo{
+var sampleSumsInfo = info{name: "sample_sums", weights: false, cache: false, push: 8, count: 1, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},  // Step
-	{vk.RGBA32Float, Read}, // Logits
 	{vk.RGBA32Uint, Read},  // Settings
+	{vk.RGBA32Float, Read}, // Logits
 	{vk.RGBA32Uint, Read},  // Adjust
 	{vk.R32Uint, Read},     // Peaks
 	{vk.RG32Uint, Write},   // Sums
@@ -915,9 +950,10 @@ var sampleSumsInfo = info{name: "sample_sums", weights: false, cache: false, pus
 
 // Call implements Kernel.
 func (k SampleSums) Call(v Variant) (Call, error) {
-	push := make([]byte, 4)
+	push := make([]byte, 8)
 	binary.LittleEndian.PutUint32(push[0:], k.Stride)
-	return sampleSumsInfo.call(v, []uint32{k.Lanes, k.Vocab}, push, []vk.Range{k.Step, k.Logits, k.Settings, k.Adjust, k.Peaks, k.Sums})
+	binary.LittleEndian.PutUint32(push[4:], k.Vocab)
+	return sampleSumsInfo.call(v, []uint32{k.Lanes}, push, []vk.Range{k.Step, k.Settings, k.Logits, k.Adjust, k.Peaks, k.Sums})
 }
 
 // Score binds score.comp.

@@ -4,23 +4,26 @@
 #include "input.glsl"
 #include "include/step.glsl"
 #include "reduce.glsl"
+#include "include/wide.glsl"
 #include "include/sampling.glsl"
+#include "include/keys.glsl"
 // First part of sampling: the largest key of every block of 32 tokens, after penalties and biases, and of all blocks of a
 // workgroup. A key that is no finite number's is larger than all others. Grid: x over shares of the blocks, y over wanted
 // rows. Twin: ref/sample.go
 layout(local_size_x_id = 0) in;
 layout(push_constant) uniform Push {
     uint stride; // vec4 per row of logits
+    uint vocab;
 } push;
 layout(binding = 4) writeonly buffer Peaks { uint peaks[]; }; // (wanted rows, blocks + workgroups of a row) keys
 
 void main() {
     if (gl_WorkGroupID.y >= step_outs() || step_done()) return;
-    begin_row(gl_WorkGroupID.y, push.stride);
+    begin_row(gl_WorkGroupID.y, push.vocab);
     uint to = row * (blocks() + gl_NumWorkGroups.x), top = 0;
     for (uint b = gl_GlobalInvocationID.x; b < blocks(); b += gl_WorkGroupSize.x * gl_NumWorkGroups.x) {
         uvec4 most = uvec4(0);
-        [[unroll]] for (uint q = 0; q < BLOCK; q++) most = max(most, keys_of(b * BLOCK + q));
+        [[unroll]] for (uint q = 0; q < BLOCK; q++) most = max(most, keys_of(b * BLOCK + q, push.stride));
         uint peak = max(max(most.x, most.y), max(most.z, most.w));
         peaks[to + b] = peak;
         top = max(top, peak);

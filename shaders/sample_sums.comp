@@ -6,18 +6,20 @@
 #include "reduce.glsl"
 #include "include/wide.glsl"
 #include "include/sampling.glsl"
+#include "include/keys.glsl"
 // Second part of sampling: the weight of every block of 32 tokens, where the weight of all tokens must be known: exp(x - max)
 // for top-p, exp((x - max) / temperature) where nothing is cut. Grid: that of sample_peaks. Twin: ref/sample.go
 layout(local_size_x_id = 0) in;
 layout(push_constant) uniform Push {
     uint stride; // vec4 per row of logits
+    uint vocab;
 } push;
 IN_UINT(4, Peaks)                                           // (wanted rows, blocks + workgroups of a row) keys
 layout(binding = 5) writeonly buffer Sums { uvec2 sums[]; }; // (wanted rows, blocks) whole numbers of 64 bits
 
 void main() {
     if (gl_WorkGroupID.y >= step_outs() || step_done()) return;
-    begin_row(gl_WorkGroupID.y, push.stride);
+    begin_row(gl_WorkGroupID.y, push.vocab);
     if (!weighs_all()) return;
     uint from = row * (blocks() + gl_NumWorkGroups.x) + blocks(), top = 0;
     for (uint i = gl_LocalInvocationID.x; i < gl_NumWorkGroups.x; i += gl_WorkGroupSize.x) top = max(top, LOAD1(Peaks, from + i));
@@ -27,7 +29,7 @@ void main() {
     for (uint b = gl_GlobalInvocationID.x; b < blocks(); b += gl_WorkGroupSize.x * gl_NumWorkGroups.x) {
         uvec2 sum = uvec2(0);
         [[unroll]] for (uint q = 0; q < BLOCK; q++) {
-            uvec4 key = keys_of(b * BLOCK + q);
+            uvec4 key = keys_of(b * BLOCK + q, push.stride);
             [[unroll]] for (uint e = 0; e < 4; e++) sum = wide_add(sum, weight(key[e], peak, by));
         }
         sums[row * blocks() + b] = sum;

@@ -35,7 +35,7 @@ const (
 )
 
 func (c sampleCase) String() string {
-	return fmt.Sprintf("%d %s logits, %d draws of %+v", c.vocab, c.shape, c.positions, c.settings)
+	return fmt.Sprintf("%d %s logits, %d draws under %d settings", c.vocab, c.shape, c.positions, len(c.settings))
 }
 
 // logits are those of a row.
@@ -83,17 +83,17 @@ func apart(vocab int) []ref.Sampling {
 	return []ref.Sampling{
 		{}, {Temperature: 1, Seed: 1}, {Temperature: 0.3}, {Temperature: 5, Seed: 1 << 40}, {Temperature: 1e-9}, {Temperature: 1e9},
 		{Temperature: 1, TopK: 1}, {Temperature: 1, TopK: 2}, {Temperature: 1, TopK: 40}, {Temperature: 2, TopK: vocab - 1}, {Temperature: 1, TopK: vocab}, {Temperature: 1, TopK: vocab + 9},
-		{Temperature: 1, TopP: 0.1}, {Temperature: 1, TopP: 0.95}, {Temperature: 2, TopP: 0.5}, {Temperature: 1, TopP: 0.9999}, {Temperature: 1, TopP: 1}, {Temperature: 1, TopP: 1e-9},
+		{Temperature: 1, TopP: 0.103}, {Temperature: 1, TopP: 0.9511}, {Temperature: 2, TopP: 0.507}, {Temperature: 1, TopP: 0.9999}, {Temperature: 1, TopP: 1}, {Temperature: 1, TopP: 1e-9},
 		{Temperature: 1, MinP: 0.05}, {Temperature: 2, MinP: 1}, {Temperature: 1, MinP: 1e-9},
 		{Temperature: 1, RepeatPenalty: 1.3, Window: 8}, {RepeatPenalty: 1.7}, {Temperature: 1, Presence: 2}, {Temperature: 1, Frequency: 0.7, Window: 16}, {Temperature: 1, Presence: -3, Frequency: -1},
 		{Temperature: 1, Bias: map[int]float32{0: 20}}, {Bias: map[int]float32{vocab - 1: 1e5}}, {Temperature: 1, Bias: map[int]float32{0: float32(math.Inf(-1)), vocab / 2: float32(math.Inf(-1))}},
-		{Temperature: 0.8, TopK: 40, TopP: 0.95, Seed: 3}, {Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05}, {Temperature: 1.5, TopP: 0.9, MinP: 0.02}, {Temperature: 1, TopK: 20, MinP: 0.3},
-		{Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatPenalty: 1.1, Presence: 0.5, Frequency: 0.2, Window: 32, Bias: map[int]float32{vocab / 3: 3, vocab - 1: -3}, Seed: 77},
+		{Temperature: 0.8, TopK: 40, TopP: 0.9511, Seed: 3}, {Temperature: 0.8, TopK: 40, TopP: 0.9511, MinP: 0.05}, {Temperature: 1.5, TopP: 0.9031, MinP: 0.02}, {Temperature: 1, TopK: 20, MinP: 0.3},
+		{Temperature: 0.8, TopK: 40, TopP: 0.9511, MinP: 0.05, RepeatPenalty: 1.1, Presence: 0.5, Frequency: 0.2, Window: 32, Bias: map[int]float32{vocab / 3: 3, vocab - 1: -3}, Seed: 77},
 	}
 }
 
-// mixed are settings of any kind.
-func mixed(rnd *rand.Rand, vocab, n int) (all []ref.Sampling) {
+// anySampling are settings of any kind.
+func anySampling(rnd *rand.Rand, vocab, n int) (all []ref.Sampling) {
 	pick := func(of ...float64) float64 { return of[rnd.IntN(len(of))] }
 	for range n {
 		s := ref.Sampling{
@@ -175,11 +175,14 @@ func (c sampleCase) draw(b *bench, l launch) (drawn []uint32, err error) {
 	defer r.free()
 	lanes, vocab := uint32(l.lanes), uint32(c.vocab)
 	x, set, adj := in(r, "logits", logits).Range, in(r, "settings", settings).Range, in(r, "adjust", adjust).Range
-	peaks, sums, list, tokens := r.out("peaks", rows*(blocks+groups)), r.out("sums", rows*blocks*2), r.out("list", rows*2*(2*(c.vocab+256)+blocks)), r.out("tokens", rows+1)
+	peaks, sums, tokens := r.out("peaks", rows*(blocks+groups)), r.out("sums", rows*blocks*2), r.out("tokens", rows+1)
+	room := runtime.ListRoom(c.vocab)
+	list := r.out("list", rows*2*room)
 	r.add(shaders.SamplePeaks{Lanes: lanes, Vocab: vocab, Stride: uint32(stride), Step: r.step.Range, Logits: x, Settings: set, Adjust: adj, Peaks: peaks.Range}, "", "", groups, rows+1, 1)
 	r.add(shaders.SampleSums{Lanes: lanes, Vocab: vocab, Stride: uint32(stride), Step: r.step.Range, Logits: x, Settings: set, Adjust: adj, Peaks: peaks.Range, Sums: sums.Range}, "", "", groups, rows+1, 1)
-	r.add(shaders.Sample{Lanes: lanes, Vocab: vocab, Stride: uint32(stride), Groups: uint32(groups), Step: r.step.Range, Logits: x, Settings: set, Adjust: adj,
-		Peaks: peaks.Range, Sums: sums.Range, List: list.Range, Tokens: tokens.Range}, "", "", rows+1, 1, 1)
+	r.add(shaders.SampleList{Lanes: lanes, Vocab: vocab, Stride: uint32(stride), Groups: uint32(groups), Room: uint32(room), Step: r.step.Range, Logits: x, Settings: set, Adjust: adj,
+		Peaks: peaks.Range, Sums: sums.Range, List: list.Range}, "", "", rows+1, 1, 1)
+	r.add(shaders.Sample{Lanes: lanes, Vocab: vocab, Room: uint32(room), Step: r.step.Range, Settings: set, List: list.Range, Tokens: tokens.Range}, "", "", rows+1, 1, 1)
 	if err := r.run(); err != nil {
 		return nil, err
 	}

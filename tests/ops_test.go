@@ -27,7 +27,7 @@ var ops = []struct {
 	{"share", shareCases},
 	{"choose", chooseCases},
 	{"carry", carryCases},
-	{"sample", sampleCases}, // sample_peaks, sample_sums, sample
+	{"sample", sampleCases}, // sample_peaks, sample_sums, sample_list, sample
 	{"advance", advanceCases},
 	{"nll", nllCases},
 	{"kl", klCases},

@@ -1,31 +1,25 @@
-// What a sampler sees of a row of logits: the settings, the logits after penalties and biases as integers of the same order,
-// and their weights. runtime/sampling.go writes the settings and holds their layout once more; the kernels' tests use it.
-layout(constant_id = 1) const uint VOCAB = 64; // logits per row
-IN_VEC4(1, Logits)    // (wanted rows, 4 stride) f32
-IN_UVEC4(2, Settings) // (wanted rows, 4) uvec4
-IN_UVEC4(3, Adjust)   // (wanted rows, quads, 2) uvec4: of each token how often it was seen, its bias
-
-const uint SEES = 1; // flag: Adjust is looked at
+// The settings of a sampler for a row, and the weights of its tokens. Logits are compared as integers of the same order, their
+// keys. runtime/sampling.go writes the settings and holds their layout once more; the kernels' tests use it.
+IN_UVEC4(1, Settings) // (wanted rows, 4) uvec4
 
 const uint NONE = 0xFFFFFFFFu;
-const uint BLOCK = 8;          // quads that one invocation looks at: they share a peak and a sum
+const uint BLOCK = 8;            // quads that one invocation looks at: they share a peak and a sum
 const uint BROKEN = 0xFF800000u; // keys from here on are infinite or no numbers
 const uint LEAST = 0x00800000u;  // keys below are -inf, or beyond the vocabulary: never chosen
 const float LOG2E = 1.44269504;
 
-uint row, logits_from, adjust_from; // this row and its first quads
+uint row, vocab;                    // the row; tokens
 uint flags, top_k, top_p;           // 0: off; a fraction of 2^32, 0: off
 uvec2 min_weight, seed;             // of a token that is kept, at temperature 1; 0: off
 float scale;                        // log2(e) / temperature
 float repeat, unrepeat, presence, frequency;
 
-uint quads() { return (VOCAB + 3) / 4; }
+uint quads() { return (vocab + 3) / 4; }
 uint blocks() { return (quads() + BLOCK - 1) / BLOCK; }
 
-void begin_row(uint r, uint stride) {
+void begin_row(uint r, uint tokens) {
     row = r;
-    logits_from = r * stride;
-    adjust_from = r * quads() * 2;
+    vocab = tokens;
     uvec4 s = LOAD(Settings, r * 4), t = LOAD(Settings, r * 4 + 1), u = LOAD(Settings, r * 4 + 2), v = LOAD(Settings, r * 4 + 3);
     flags = s.x;
     top_k = s.y;
@@ -39,6 +33,9 @@ void begin_row(uint r, uint stride) {
     frequency = uintBitsToFloat(v.x);
 }
 
+// Whether something is left out.
+bool cuts() { return top_k > 0 || top_p != 0 || min_weight != uvec2(0); }
+
 // Whether the weight of all tokens must be known: for top-p unless top-k comes first, and where nothing is cut.
 bool weighs_all() { return top_k == 0 && (top_p != 0 || min_weight == uvec2(0)); }
 
@@ -49,23 +46,6 @@ uint key_of(float x) {
 }
 
 float of_key(uint key) { return uintBitsToFloat((key & 0x80000000u) != 0 ? key & 0x7FFFFFFFu : ~key); }
-
-// The keys of four tokens. Every step is rounded by itself (precise), so that the twin gets the same bits.
-uvec4 keys_of(uint quad) {
-    uint at = min(quad, quads() - 1);
-    precise vec4 x = LOAD(Logits, logits_from + at);
-    for (uint once = flags & SEES; once > 0; once--) { // a loop, for lavapipe runs the body of an if whatever its condition
-        uvec4 a = LOAD(Adjust, adjust_from + 2 * at), b = LOAD(Adjust, adjust_from + 2 * at + 1), seen = uvec4(a.xz, b.xz);
-        precise vec4 often = frequency * vec4(seen);
-        precise vec4 penalty = often + presence;
-        precise vec4 lowered = x * mix(vec4(repeat), vec4(unrepeat), greaterThan(x, vec4(0)));
-        precise vec4 less = lowered - penalty;
-        precise vec4 biased = mix(x, less, greaterThan(seen, uvec4(0))) + uintBitsToFloat(uvec4(a.yw, b.yw));
-        x = biased;
-    }
-    uvec4 key = uvec4(key_of(x.x), key_of(x.y), key_of(x.z), key_of(x.w));
-    return mix(uvec4(0), key, lessThan(uvec4(0, 1, 2, 3) + quad * 4, uvec4(VOCAB)));
-}
 
 // exp((x - peak) / temperature) in units of 2^-44, by scale = log2(e) / temperature: 2^n times a polynomial of g, |g| <= 1/2,
 // which is off by 5e-9. Drivers have exponentials of their own; this one gives the same bits on all of them.
@@ -86,3 +66,6 @@ uvec2 weight(uint key, float peak, float scale) {
     uint left = uint(clamp(shift, 0, 31)), right = uint(clamp(-shift, 0, 31));
     return uvec2(m << left >> right, m >> 1 >> (31 - left)); // left or right is 0
 }
+
+// The point of a sum that a random number is the share of.
+uvec2 share(uvec2 sum, uint random) { return wide_share(sum, random, uvec2(sum.x >> 1 | sum.y << 31, sum.y >> 1)); }
