@@ -26,8 +26,8 @@ type Sampling struct {
 	Seed          uint64
 }
 
-// MaxTopK bounds top-k: the cut is searched by one workgroup, whose loops must end.
-const MaxTopK = 1 << 13
+// MaxTopK bounds top-k: one workgroup searches the candidates for the cut, and drivers end its loops after so many rounds.
+const MaxTopK = 2048
 
 // MaxVocab is the largest vocabulary that can be sampled from: the weights of all its tokens fit into 64 bits.
 const MaxVocab = 1 << 19

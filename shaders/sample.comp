@@ -119,8 +119,17 @@ uint pick(uvec2 point) {
         own = wide_add(own, base + n < end ? weight_of(pair(base + n), scale) : uvec2(0));
     uvec2 sum = wide_scan(own);
     bool here = !wide_less(point, sum) && wide_less(point, wide_add(sum, own));
-    uint token = NONE;
-    for (uint i = here ? from : end; i < end && token == NONE; i++) {
+    uint begin = here ? from : end, token = NONE;
+    for (bool before = true; begin < end && before;) {
+        uvec2 next = sum;
+        [[unroll]] for (uint n = 0; n < AT_A_TIME; n++) next = wide_add(next, begin + n < end ? weight_of(pair(begin + n), scale) : uvec2(0));
+        before = !wide_less(point, next);
+        if (before) {
+            begin += AT_A_TIME;
+            sum = next;
+        }
+    }
+    for (uint i = begin; i < end && token == NONE; i++) {
         uvec4 p = pair(i);
         uvec2 one = wide_add(sum, stays(p.xy) ? weight(p.y, of_key(top), scale) : uvec2(0));
         sum = wide_add(sum, weight_of(p, scale));

@@ -67,7 +67,7 @@ var opForgeries = []struct {
 	{"a larger share", "row ", forgedSampling(ref.Sampling{Temperature: 3, TopP: 0.8}, func(s *ref.Sampling) { s.TopP = 0.83 })},
 	{"a smaller share of the largest", "row ", forgedSampling(ref.Sampling{Temperature: 3, MinP: 0.1}, func(s *ref.Sampling) { s.MinP = 0.09 })},
 	{"another window", "row ", forgedSampling(ref.Sampling{Temperature: 1, Presence: 3, Window: 20}, func(s *ref.Sampling) { s.Window = 10 })},
-	{"a bias", "row ", forgedSampling(ref.Sampling{Temperature: 1, Bias: map[int]float32{5: 6}}, func(s *ref.Sampling) { s.Bias = map[int]float32{5: 5} })},
+	{"a bias", "row ", forgedSampling(ref.Sampling{Temperature: 1, Bias: map[int]float32{5: 30}}, func(s *ref.Sampling) { s.Bias = map[int]float32{6: 30} })},
 	{"a count", "seen: ", advanceCase{tokens: []uint32{7}, window: 8, forge: func(_ []ref.Row, sequence []int) { sequence[25]++ }}},
 	{"another next token", "tokens: ", nllCase{likelihoodCase{vocab: 1001, outs: []int{1}, spread: 3, forge: func(text []uint32, _ []float32) { text[2] = (text[2] + 1) % 1001 }}}},
 	{"a logit", "nll: ", nllCase{likelihoodCase{vocab: 101, outs: []int{1}, spread: 1, forge: func(_ []uint32, logits []float32) { logits[100] += 2e-2 }}}},
