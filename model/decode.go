@@ -3,6 +3,9 @@ package model
 import (
 	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
 	"slices"
 
 	"vkdecode/runtime"
@@ -20,119 +23,94 @@ const (
 
 // Generation is what to decode.
 type Generation struct {
-	Tokens   int             // new tokens, at most
-	Sampler  runtime.Sampler // nil = greedy on the device
+	Tokens   int              // new tokens, at most
+	Sampling runtime.Sampling // how they are chosen
+	Given    []int32          // tokens to take instead of choosing some, Tokens of them; nil = none
 	Observer Observer
 	Emit     func(token int32) error // called with each token as it is known
 	Continue bool                    // begin with Session.Pending, if there is one, not with a new token
 }
 
-// NoToken is no token's id.
+// NoToken is no token's id. The device samples it where the logits are broken. The device chooses it where the logits are broken.
 const NoToken = -1
 
 // Generate continues after the prompt: it samples a token, processes it, and so on. The last token emitted is not
 // processed, it becomes Session.Pending. A token counts as emitted even when it is an end token.
 func (s *Session) Generate(ctx context.Context, g Generation) (reason StopReason, err error) {
+	if g.Given != nil && len(g.Given) != g.Tokens {
+		return "", fmt.Errorf("model: %d tokens given, want %d", len(g.Given), g.Tokens)
+	}
+	if err := errors.Join(g.Sampling.Check(s.model.Vocab), s.checkIDs(g.Given)); err != nil {
+		return "", err
+	}
 	if g.Tokens <= 0 {
 		return StopLength, nil
 	}
-	sampler := g.Sampler
-	if sampler == nil {
-		if sampler, err = runtime.NewSampler(runtime.Sampling{}); err != nil {
-			return "", err
-		}
-	}
-	if g.Continue && s.Pending != NoToken {
-		g.Tokens++ // the pending one counts as emitted, by whoever left it
-		return s.decodeFrom(ctx, g, s.Pending, sampler)
-	}
-	logits, err := s.Logits()
-	if err != nil {
+	d := &decoding{s: s, g: g}
+	if err := d.begin(); err != nil {
 		return "", err
 	}
-	token, err := sampler.Next(logits, s.Tokens)
-	if err != nil {
-		return "", err
-	}
-	s.Pending = token
-	if err := g.Emit(token); err != nil {
-		return "", err
-	}
-	if slices.Contains(s.ends, token) {
-		return StopEnd, nil
-	}
-	return s.decodeFrom(ctx, g, token, sampler)
+	return d.run(ctx)
 }
 
-// decodeFrom processes a token and goes on from it. g.Tokens counts the token too.
-func (s *Session) decodeFrom(ctx context.Context, g Generation, token int32, sampler runtime.Sampler) (StopReason, error) {
-	if g.Sampler == nil && g.Observer.Step == nil {
-		return s.replay(ctx, g, token)
-	}
-	return s.stepwise(ctx, g, token, sampler)
+// decoding is a generation under way: programs are submitted again and again, and the device samples and makes the next
+// step by itself; the host only reads which tokens came. Steps submitted after an end token change nothing. With an
+// observer, or with tokens that are given, the host waits for every step.
+type decoding struct {
+	s *Session
+	g Generation
+
+	token    int32 // that the step which is read next processes
+	samples  bool  // the first submit processes nothing: it only samples, from the logits of the last token
+	commands []*vk.Commands
+	logits   []float32 // for the observer
 }
 
-// stepwise processes a token, waits, samples on the host, and so on.
-func (s *Session) stepwise(ctx context.Context, g Generation, token int32, sampler runtime.Sampler) (StopReason, error) {
-	var logits []float32
-	for n := 1; n < g.Tokens; n++ {
-		if ctx.Err() != nil {
-			return StopCancelled, nil
-		}
-		if err := s.check([]int32{token}); err != nil {
-			return "", err
-		}
-		if err := s.control.Write([]runtime.Row{{Token: token, Pos: int32(len(s.Tokens))}}, []int{0}, 0); err != nil {
-			return "", err
-		}
-		s.lastRow = 0
-		if err := s.run(s.decode, s.head); err != nil {
-			return "", err
-		}
-		s.Tokens, s.Pending = append(s.Tokens, token), NoToken
-		var err error
-		if logits, err = s.readLogits(logits[:0], s.lastRow); err != nil {
-			return "", err
-		}
-		if g.Observer.Step != nil {
-			step := Step{Seen: len(s.Tokens)}
-			if g.Observer.Logits {
-				step.Logits = logits
-			}
-			if g.Observer.Evictions {
-				if step.Evicted, err = s.cache.Evicted(0, step.Seen); err != nil {
-					return "", err
-				}
-			}
-			if err := g.Observer.Step(step); err != nil {
-				return "", err
-			}
-		}
-		if token, err = sampler.Next(logits, s.Tokens); err != nil {
-			return "", err
-		}
-		s.Pending = token
-		if err := g.Emit(token); err != nil {
-			return "", err
-		}
-		if slices.Contains(s.ends, token) {
-			return StopEnd, nil
-		}
+// begin tells the device where to start.
+func (d *decoding) begin() error {
+	s := d.s
+	history, at := s.Tokens, len(s.Tokens)-1
+	processed := d.g.Tokens
+	switch {
+	case d.g.Continue && s.Pending != NoToken:
+		d.token = s.Pending
+		history, at = append(slices.Clip(history), d.token), at+1
+	case at < 0:
+		return errors.New("model: the session is empty, there is nothing to go on from; give it a prompt first")
+	default:
+		d.token, d.samples = history[at], true
+		processed--
 	}
-	return StopLength, nil
-}
-
-// replay submits the recorded step again and again: the device samples and makes the next step by itself, and the host
-// only reads which tokens came. Steps submitted after an end token change nothing.
-func (s *Session) replay(ctx context.Context, g Generation, token int32) (reason StopReason, err error) {
-	steps := g.Tokens - 1
-	if err := s.check(make([]int32, steps)); err != nil {
-		return "", err
+	if err := s.check(make([]int32, processed)); err != nil {
+		return err
 	}
-	if err := s.control.Write([]runtime.Row{{Token: token, Pos: int32(len(s.Tokens))}}, []int{0}, 0); err != nil {
-		return "", err
+	if err := s.sampler.Set(0, d.g.Sampling, history); err != nil {
+		return err
+	}
+	if d.samples && s.lastRow > 0 { // the sampler reads the logits of the step's first row
+		logits, err := s.Logits()
+		if err != nil {
+			return err
+		}
+		if err := s.setLogits(logits); err != nil {
+			return err
+		}
 	}
 	s.lastRow = 0
+	return d.write(at)
+}
+
+// write makes the token at a position the next step.
+func (d *decoding) write(at int) error {
+	return d.s.control.Write([]runtime.Row{{Token: d.token, Pos: int32(at)}}, []int{0}, 0)
+}
+
+// run submits, waits and reads.
+func (d *decoding) run(ctx context.Context) (reason StopReason, err error) {
+	ahead, steps := inFlight, d.g.Tokens
+	if d.g.Observer.Step != nil || d.g.Given != nil {
+		ahead = 1
+	}
 	var flight [inFlight]vk.Pending // step n is number n % inFlight
 	defer func() {                  // the device must have stopped before anything it uses is read or freed
 		for i := range flight {
@@ -141,16 +119,10 @@ func (s *Session) replay(ctx context.Context, g Generation, token int32) (reason
 			}
 		}
 	}()
-	var commands []*vk.Commands
-	var failed error // of Emit: what was submitted by then is still processed, and s.Tokens has to tell
+	var failed error // of Emit: what was submitted by then is still processed, and the session's tokens have to tell
 	for submitted, read := 0, 0; read < steps; {
-		for submitted < steps && submitted-read < inFlight && ctx.Err() == nil && failed == nil {
-			if submitted == 0 || s.model.engine.Anew {
-				if commands, err = s.decodeCommands(); err != nil {
-					return "", err
-				}
-			}
-			if err := s.model.engine.Device.Start(&flight[submitted%inFlight], commands...); err != nil {
+		for submitted < steps && submitted-read < ahead && ctx.Err() == nil && failed == nil {
+			if err := d.submit(submitted, &flight[submitted%inFlight]); err != nil {
 				return "", err
 			}
 			submitted++
@@ -161,26 +133,43 @@ func (s *Session) replay(ctx context.Context, g Generation, token int32) (reason
 		if err := flight[read%inFlight].Wait(runtime.Patience); err != nil {
 			return "", err
 		}
-		s.Tokens = append(s.Tokens, token)
-		s.Pending = NoToken
-		if token, err = s.readToken(read); err != nil {
+		if err := d.take(read); err != nil {
 			return "", err
 		}
-		s.Pending = token
 		read++
 		if failed == nil {
-			failed = g.Emit(token)
+			failed = d.g.Emit(d.token)
 		}
-		if slices.Contains(s.ends, token) {
+		if slices.Contains(d.s.ends, d.token) {
 			return StopEnd, failed
 		}
 	}
 	return StopLength, failed
 }
 
-// decodeCommands are the recordings of one decode step, in order.
-func (s *Session) decodeCommands() (all []*vk.Commands, err error) {
-	for _, p := range []*runtime.Program{s.decode, s.head, s.greedy} {
+// submit starts step n.
+func (d *decoding) submit(n int, pending *vk.Pending) (err error) {
+	s, first := d.s, n == 0 && d.samples
+	if n <= 1 || s.model.engine.Anew {
+		programs := []*runtime.Program{s.decode, s.head, s.sample}
+		if first {
+			programs = programs[2:]
+		}
+		if d.commands, err = commandsOf(programs); err != nil {
+			return err
+		}
+	}
+	if d.g.Given != nil && !first {
+		if err := d.write(len(s.Tokens)); err != nil {
+			return err
+		}
+	}
+	return s.model.engine.Device.Start(pending, d.commands...)
+}
+
+// commandsOf are the recordings of programs, in order.
+func commandsOf(programs []*runtime.Program) (all []*vk.Commands, err error) {
+	for _, p := range programs {
 		commands, err := p.Commands()
 		if err != nil {
 			return nil, err
@@ -190,9 +179,66 @@ func (s *Session) decodeCommands() (all []*vk.Commands, err error) {
 	return all, nil
 }
 
-// readToken reads the token that decode step n sampled, which was waited for. Later steps may run: they write elsewhere.
+// take does what step n, which was waited for, means for the host: a token was processed, unless it only sampled, and
+// another one is known.
+func (d *decoding) take(n int) error {
+	s := d.s
+	if n > 0 || !d.samples {
+		s.Tokens, s.Pending = append(s.Tokens, d.token), NoToken
+		if err := d.observe(); err != nil {
+			return err
+		}
+	}
+	token, err := s.readToken(n)
+	switch {
+	case err != nil:
+		return err
+	case token == NoToken:
+		return d.broken()
+	case d.g.Given != nil:
+		token = d.g.Given[n]
+	}
+	d.token, s.Pending = token, token
+	return nil
+}
+
+// observe calls the observer after a step.
+func (d *decoding) observe() (err error) {
+	o, step := d.g.Observer, Step{Seen: len(d.s.Tokens)}
+	if o.Step == nil {
+		return nil
+	}
+	if o.Logits {
+		if d.logits, err = d.s.readLogits(d.logits[:0], 0); err != nil {
+			return err
+		}
+		step.Logits = d.logits
+	}
+	if o.Evictions {
+		if step.Evicted, err = d.s.cache.Evicted(0, step.Seen); err != nil {
+			return err
+		}
+	}
+	return o.Step(step)
+}
+
+// readToken reads the token that step n sampled. Later steps may run: they write elsewhere.
 func (s *Session) readToken(n int) (int32, error) {
 	var b [4]byte
 	err := s.model.engine.Device.Peek(b[:], s.ring.Slice(int64(n%ringSteps*4), 4))
 	return int32(binary.LittleEndian.Uint32(b[:])), err
+}
+
+// broken says why no token could be chosen. A broken model must not decode on.
+func (d *decoding) broken() error {
+	logits, err := d.s.Logits()
+	if err != nil {
+		return err
+	}
+	for id, l := range logits {
+		if x := float64(l); math.IsNaN(x) || math.IsInf(x, 1) {
+			return fmt.Errorf("model: after %d tokens the logit of token %d is %v, want a finite number; the weights or a kernel are broken", len(d.s.Tokens), id, x)
+		}
+	}
+	return fmt.Errorf("model: after %d tokens there is none to choose: all %d logits are -inf, or become so by biases", len(d.s.Tokens), len(logits))
 }

@@ -59,8 +59,7 @@ func (s *Session) recordLikelihood() error {
 	}
 	record(l.rows, outRows)
 	record(l.step, 1)
-	l.step.Dispatch(shaders.Advance{Lanes: lanes, Rows: 1, Entries: ringSteps,
-		Step: s.step.Range, Tokens: s.tokens.Range, Ends: s.endList.Range, StepOut: s.step.Range, Ring: s.ring.Range}, v, 1, 1, 1)
+	s.sampler.RecordAdvance(l.step, s.step, s.tokens, s.endList, s.ring, ringSteps)
 	return errors.Join(l.rows.Record(), l.step.Record())
 }
 

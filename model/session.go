@@ -54,7 +54,8 @@ type Session struct {
 	control                           *runtime.Step
 	decode                            *runtime.Program // a step of one row
 	prompt                            prompter
-	head, headAll, greedy             *runtime.Program // logits of one row, of outRows rows; argmax and advance
+	sampler                           *runtime.Sampler
+	head, headAll, sample             *runtime.Program // logits of one row, of outRows rows; the next token and step
 	ends                              []int32          // tokens that end a generation
 	lastRow                           int              // of logits: the last token processed
 	bytes                             []byte           // of one row of logits, on its way to the host
@@ -104,6 +105,7 @@ func (s *Session) plan(o SessionOptions) {
 	s.ring.Use = vk.Readback
 	s.endList = s.arena.Tensor("step.ends", int64(4*(1+len(s.model.ends))))
 	s.rope = s.arena.Tensor("rope.table", int64(4*o.Length*s.model.RopeDim))
+	s.sampler = runtime.PlanSampler(s.model.engine, s.arena, 1, s.model.Vocab, o.Length)
 	s.planPrompts(o.Prompt)
 	if o.Likelihood {
 		s.planLikelihood(o)
@@ -138,17 +140,13 @@ func (s *Session) prepare(o SessionOptions) error {
 	}
 	s.head = e.NewProgram("head")
 	s.model.arch.logits(s.head, s, 1)
-	s.greedy = e.NewProgram("greedy")
-	s.greedy.Shows = true // the ring
-	v := e.Variant("", "")
-	s.greedy.Dispatch(shaders.Argmax{Lanes: uint32(e.Tuning.Lanes), Vocab: uint32(s.model.Vocab), Stride: uint32(s.logitsStride / 4),
-		Step: s.step.Range, Logits: s.logits.Range, Tokens: s.tokens.Range}, v, 1, 1, 1)
-	s.greedy.Dispatch(shaders.Advance{Lanes: uint32(e.Tuning.Lanes), Rows: 1, Entries: ringSteps,
-		Step: s.step.Range, Tokens: s.tokens.Range, Ends: s.endList.Range, StepOut: s.step.Range, Ring: s.ring.Range}, v, 1, 1, 1)
+	s.sample = e.NewProgram("sample")
+	s.sample.Shows = true // the ring
+	s.sampler.Record(s.sample, s.step, s.logits, s.tokens, s.endList, s.ring, s.logitsStride, ringSteps)
 	if err := s.head.Record(); err != nil {
 		return err
 	}
-	if err := s.greedy.Record(); err != nil {
+	if err := s.sample.Record(); err != nil {
 		return err
 	}
 	if s.likely != nil {
@@ -161,7 +159,7 @@ func (s *Session) prepare(o SessionOptions) error {
 
 // programs are those that every session has, in the order of their first use.
 func (s *Session) programs() []*runtime.Program {
-	all := append(s.prompt.programs(s.decode), s.decode, s.head, s.greedy)
+	all := append(s.prompt.programs(s.decode), s.decode, s.head, s.sample)
 	if s.likely != nil {
 		all = append(all, s.headAll, s.likely.rows, s.likely.step)
 	}
@@ -227,7 +225,7 @@ func (s *Session) Memory() *runtime.Arena { return s.arena }
 
 // Times is what each kernel took in the last decode step. It needs an engine with Debug >= 2.
 func (s *Session) Times() (times []runtime.KernelTime, err error) {
-	return s.times(s.decode, s.head)
+	return s.times(s.decode, s.head, s.sample)
 }
 
 func (s *Session) times(programs ...*runtime.Program) (times []runtime.KernelTime, err error) {
@@ -260,7 +258,7 @@ func (s *Session) Close() {
 	if s.likely != nil {
 		s.likely.free()
 	}
-	for _, p := range append(s.prompt.programs(s.decode), s.decode, s.head, s.headAll, s.greedy) {
+	for _, p := range append(s.prompt.programs(s.decode), s.decode, s.head, s.headAll, s.sample) {
 		if p != nil {
 			p.Free()
 		}

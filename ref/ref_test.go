@@ -257,16 +257,16 @@ func TestCompactMovesSurvivors(t *testing.T) {
 	}
 }
 
-func TestArgmaxAndAdvance(t *testing.T) {
-	if got := Argmax([]float32{-3, -1, -2, -1}); got != 1 {
-		t.Errorf("argmax %d, want 1", got)
-	}
+func TestAdvance(t *testing.T) {
 	next, done := Advance([]Row{{5, 0, 8, 0}, {6, 3, 2, 0}}, []int{1, 2}, []int{2})
 	if !slices.Equal(next, []Row{{1, 0, 9, 0}, {2, 3, 3, 0}}) || done {
 		t.Errorf("%v, done %t", next, done)
 	}
 	if _, done := Advance([]Row{{5, 0, 8, 0}}, []int{2}, []int{1, 2}); !done {
 		t.Error("an end token alone is not the end")
+	}
+	if _, done := Advance([]Row{{5, 0, 8, 0}, {6, 3, 2, 0}}, []int{1, NoToken}, []int{2}); !done {
+		t.Error("a row without a token does not end the step")
 	}
 }
 

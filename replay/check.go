@@ -121,24 +121,12 @@ func (r *replayer) run(ctx context.Context, progress func(int)) error {
 	if len(end.Tokens) == 0 || end.Seen < promptEnd {
 		return nil
 	}
-	_, err := s.Generate(ctx, model.Generation{Tokens: len(end.Tokens), Sampler: &recorded{tokens: end.Tokens}, Observer: observe(false),
+	_, err := s.Generate(ctx, model.Generation{Tokens: len(end.Tokens), Given: end.Tokens, Observer: observe(false),
 		Continue: len(h.Prompt) == 0, Emit: func(int32) error { return nil }})
 	if err == nil {
 		err = ctx.Err()
 	}
 	return err
-}
-
-// recorded samples the tokens that were sampled before.
-type recorded struct{ tokens []int32 }
-
-func (r *recorded) Next([]float32, []int32) (int32, error) {
-	if len(r.tokens) == 0 {
-		return 0, errors.New("replay: the log has no more tokens")
-	}
-	token := r.tokens[0]
-	r.tokens = r.tokens[1:]
-	return token, nil
 }
 
 // step compares what a step evicted.

@@ -1,214 +1,137 @@
 package runtime
 
 import (
-	"cmp"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
+
+	"vkdecode/shaders"
+	"vkdecode/vk"
 )
 
-// Sampling says how the next token is chosen from the logits. In every field
-// zero means off; the zero Sampling is greedy.
-type Sampling struct {
-	Temperature   float64 // divides the logits; 0 takes the largest, ties the lowest id
-	TopK          int     // keep the k largest
-	TopP          float64 // keep the fewest of largest probability that reach this sum; 1 keeps all
-	MinP          float64 // keep those with at least this share of the largest probability
-	RepeatPenalty float64 // divides positive, multiplies other logits of tokens seen lately; 1 changes nothing
-	RepeatLast    int     // tokens of the history that count as lately; 0 is all of it
-	Seed          uint64
+// Sampler chooses the next tokens on the device: they never visit the host on their way to the next step. How it chooses is
+// data, so that one recording serves all settings. A row is that of a sequence whose logits are wanted.
+type Sampler struct {
+	device      *vk.Device
+	rows, vocab int
+	positions   int     // of a sequence, at most
+	groups      int     // workgroups that share the vocabulary
+	settings    *Tensor // (rows, SettingWords) u32
+	adjust      *Tensor // (rows, vocab padded to 4) how often in the window u32, bias f32
+	history     *Tensor // (rows, positions) token ids u32
+	peaks, sums *Tensor // scratch of the kernels
+	list        *Tensor
+	image       []byte // of adjust, on its way to the device
+	tokens      []byte // of history
 }
 
-// Sampler chooses the token that follows history. It neither changes nor keeps
-// logits (vocabulary) f32. Logits that are NaN or +Inf, or all -Inf, are an
-// error: a broken model must not decode on. A logit of -Inf is never chosen.
-type Sampler interface {
-	Next(logits []float32, history []int32) (int32, error)
+// blockTokens share a peak and a sum, as in include/sampling.glsl.
+const blockTokens = 32
+
+// PlanSampler names the tensors for so many rows at once and sequences of so many positions.
+func PlanSampler(e *Engine, a *Arena, rows, vocab, positions int) *Sampler {
+	s := &Sampler{device: e.Device, rows: rows, vocab: vocab, positions: positions + 1} // the last token sampled is not processed
+	blocks := s.blocks()
+	s.groups = min((blocks+e.Tuning.Lanes-1)/e.Tuning.Lanes, mostGroups)
+	if e.Tuning.Threads > 0 {
+		s.groups = min(s.groups, 2*e.Tuning.Threads)
+	}
+	tensor := func(name string, words int) *Tensor { return a.Tensor("sampler."+name, int64(4*rows*words)) }
+	s.settings = tensor("settings", SettingWords)
+	s.adjust = tensor("adjust", 2*s.padded())
+	s.history = tensor("history", s.positions)
+	s.peaks, s.sums = tensor("peaks", blocks+s.groups), tensor("sums", 2*blocks)
+	s.list = tensor("list", 2*s.room())
+	return s
 }
 
-// NewSampler checks s and returns its Sampler: repeat penalty (CTRL, arXiv
-// 1909.05858), top-k (arXiv 1805.04833), top-p (arXiv 1904.09751), min-p (arXiv
-// 2407.01082), then temperature, llama.cpp's default order: what is cut does
-// not depend on the temperature.
-func NewSampler(s Sampling) (Sampler, error) {
-	for _, f := range []struct {
-		name   string
-		value  float64
-		lo, hi float64
-	}{
-		{"temperature", s.Temperature, 0, math.MaxFloat64},
-		{"top-k", float64(s.TopK), 0, math.MaxInt32},
-		{"top-p", s.TopP, 0, 1},
-		{"min-p", s.MinP, 0, 1},
-		{"repeat penalty", s.RepeatPenalty, 0, math.MaxFloat64},
-		{"repeat window", float64(s.RepeatLast), 0, math.MaxInt32},
-	} {
-		if !(f.value >= f.lo && f.value <= f.hi) { // NaN fails both
-			if f.hi == 1 {
-				return nil, fmt.Errorf("runtime: sampling: %s of %v, want 0 to 1", f.name, f.value)
-			}
-			return nil, fmt.Errorf("runtime: sampling: %s of %v, want a finite number of at least 0", f.name, f.value)
-		}
-	}
-	return &hostSampler{Sampling: s}, nil
+// mostGroups keeps what every workgroup of sample_sums reads first short.
+const mostGroups = 64
+
+func (s *Sampler) blocks() int { return (s.vocab + blockTokens - 1) / blockTokens }
+
+// room is how many pairs of words a row of the list of candidates has: a head, the candidates, blocks.
+func (s *Sampler) room() int { return ListRoom(s.vocab) }
+
+// ListRoom is that for a vocabulary: sample_list.comp says what lies there.
+func ListRoom(vocab int) int { return (4 + vocab + (vocab+blockTokens-1)/blockTokens + 1) &^ 1 }
+
+func (s *Sampler) padded() int { return (s.vocab + 3) &^ 3 }
+
+// Record appends the kernels that choose a token for every wanted row of the step, and those that make the next step of
+// them. stride is that of logits, in elements; ring has so many entries.
+func (s *Sampler) Record(p *Program, step, logits, tokens, ends, ring *Tensor, stride, entries int) {
+	v, lanes, vocab := p.engine.Variant("", ""), uint32(p.engine.Tuning.Lanes), uint32(s.vocab)
+	quads := uint32(stride / 4)
+	p.Dispatch(shaders.SamplePeaks{Lanes: lanes, Stride: quads, Vocab: vocab, Step: step.Range, Logits: logits.Range,
+		Settings: s.settings.Range, Adjust: s.adjust.Range, Peaks: s.peaks.Range}, v, s.groups, s.rows, 1)
+	p.Dispatch(shaders.SampleSums{Lanes: lanes, Stride: quads, Vocab: vocab, Step: step.Range, Logits: logits.Range,
+		Settings: s.settings.Range, Adjust: s.adjust.Range, Peaks: s.peaks.Range, Sums: s.sums.Range}, v, s.groups, s.rows, 1)
+	p.Dispatch(shaders.SampleList{Lanes: lanes, Stride: quads, Vocab: vocab, Groups: uint32(s.groups), Room: uint32(s.room()), Step: step.Range, Logits: logits.Range,
+		Settings: s.settings.Range, Adjust: s.adjust.Range, Peaks: s.peaks.Range, Sums: s.sums.Range, List: s.list.Range}, v, s.rows, 1, 1)
+	p.Dispatch(shaders.Sample{Lanes: lanes, Vocab: vocab, Room: uint32(s.room()), Step: step.Range, Settings: s.settings.Range, List: s.list.Range, Tokens: tokens.Range}, v, s.rows, 1, 1)
+	s.RecordAdvance(p, step, tokens, ends, ring, entries)
 }
 
-// hostSampler draws on the CPU with float64 sums.
-type hostSampler struct {
-	Sampling
-	draws      uint64      // tokens drawn so far, the generator's counter
-	candidates []candidate // reused
-	seen       []int32     // reused
+// RecordAdvance appends the kernel that makes the next step out of tokens.
+func (s *Sampler) RecordAdvance(p *Program, step, tokens, ends, ring *Tensor, entries int) {
+	p.Dispatch(shaders.Advance{Lanes: uint32(p.engine.Tuning.Lanes), Rows: uint32(s.rows), Entries: uint32(entries), Vocab: uint32(s.padded()), Positions: uint32(s.positions),
+		Step: step.Range, Tokens: tokens.Range, Ends: ends.Range, Settings: s.settings.Range, StepOut: step.Range, Ring: ring.Range,
+		Seen: s.adjust.Range, History: s.history.Range}, p.engine.Variant("", ""), 1, 1, 1)
 }
 
-// candidate is a token that may still be chosen.
-type candidate struct {
-	id     int32
-	logit  float64
-	weight float64 // exp(logit - largest), later by temperature; unnormalised
-}
-
-func (s *hostSampler) Next(logits []float32, history []int32) (int32, error) {
-	if err := s.load(logits, history); err != nil {
-		return 0, err
+// Set makes row choose by these settings from now on, after a history, which holds the token of every position so far. The
+// device must not be running a step.
+func (s *Sampler) Set(row int, how Sampling, history []int32) error {
+	if err := how.Check(s.vocab); err != nil {
+		return err
 	}
-	if s.Temperature == 0 {
-		return slices.MinFunc(s.candidates, byLogit).id, nil
+	if len(history) > s.positions {
+		return fmt.Errorf("runtime: sampler: a history of %d tokens, want at most %d", len(history), s.positions)
 	}
-	s.cut()
-	total := s.weigh(s.Temperature)
-	point := uniform(s.Seed, s.draws) * total
-	s.draws++
-	sum := 0.0
-	for _, c := range s.candidates {
-		if sum += c.weight; sum > point {
-			return c.id, nil
-		}
+	words := how.Words(s.vocab)
+	var b []byte
+	for _, w := range words {
+		b = binary.LittleEndian.AppendUint32(b, w)
 	}
-	panic("runtime: a sum repeated in the same order fell short of itself")
-}
-
-// load fills candidates with every possible token, in order of id, and applies
-// the repeat penalty.
-func (s *hostSampler) load(logits []float32, history []int32) error {
-	s.candidates = slices.Grow(s.candidates[:0], len(logits))[:len(logits)]
-	possible := false
-	for id, l := range logits {
-		x := float64(l)
-		if math.IsNaN(x) || math.IsInf(x, 1) {
-			return fmt.Errorf("runtime: logit of token %d is %v, want a finite number; the weights or a kernel are broken (vkdecode doctor)", id, x)
-		}
-		possible = possible || !math.IsInf(x, -1)
-		s.candidates[id] = candidate{id: int32(id), logit: x}
+	if err := s.device.Write(s.settings.Slice(int64(row*len(b)), int64(len(b))), b); err != nil {
+		return err
 	}
-	if !possible {
-		return fmt.Errorf("runtime: none of %d logits is finite: there is no token to choose", len(logits))
-	}
-	if s.RepeatPenalty == 0 || s.RepeatPenalty == 1 {
+	if words[0]&flagSees == 0 {
 		return nil
 	}
-	if s.RepeatLast > 0 && len(history) > s.RepeatLast {
-		history = history[len(history)-s.RepeatLast:]
-	}
-	s.seen = append(s.seen[:0], history...)
-	slices.Sort(s.seen)
-	for _, id := range slices.Compact(s.seen) { // once, however often it was seen
-		if id < 0 || int(id) >= len(logits) {
-			return fmt.Errorf("runtime: history holds token %d, want one of the vocabulary's %d", id, len(logits))
-		}
-		if c := &s.candidates[id]; c.logit > 0 {
-			c.logit /= s.RepeatPenalty
-		} else {
-			c.logit *= s.RepeatPenalty
-		}
-	}
-	return nil
+	return s.adjustFor(row, how, history)
 }
 
-// cut drops what top-k, top-p and min-p exclude and leaves the rest in order of
-// id: the draw must not depend on how they were found.
-func (s *hostSampler) cut() {
-	if s.TopK > 0 && s.TopK < len(s.candidates) {
-		s.candidates = largest(s.candidates, s.TopK)
+// adjustFor writes the biases, and what stands in the window.
+func (s *Sampler) adjustFor(row int, how Sampling, history []int32) error {
+	size := 8 * s.padded()
+	s.image = slices.Grow(s.image[:0], size)[:size]
+	clear(s.image)
+	for id, bias := range how.Bias {
+		binary.LittleEndian.PutUint32(s.image[8*id+4:], math.Float32bits(float32(bias)))
 	}
-	if s.TopP > 0 && s.TopP < 1 {
-		s.cutTail()
+	window := history
+	if !how.counts() {
+		window = nil
+	} else if how.RepeatLast > 0 {
+		window = history[max(0, len(history)-how.RepeatLast):]
 	}
-	if s.MinP > 0 {
-		s.weigh(1)
-		s.candidates = slices.DeleteFunc(s.candidates, func(c candidate) bool { return c.weight < s.MinP }) // the largest weighs 1
-	}
-	slices.SortFunc(s.candidates, func(a, b candidate) int { return cmp.Compare(a.id, b.id) })
-}
-
-// cutTail keeps the fewest candidates whose probabilities reach TopP.
-func (s *hostSampler) cutTail() {
-	total := s.weigh(1)
-	// Tokens below an even share of what top-p gives up sum to less than that:
-	// none is needed to reach it, and only the others have to be sorted.
-	floor := (1 - s.TopP) * total / float64(len(s.candidates)) / 2
-	s.candidates = slices.DeleteFunc(s.candidates, func(c candidate) bool { return c.weight < floor })
-	slices.SortFunc(s.candidates, byLogit)
-	sum := 0.0
-	for i, c := range s.candidates {
-		if sum += c.weight; sum >= s.TopP*total {
-			s.candidates = s.candidates[:i+1]
-			return
+	for _, id := range window {
+		if id < 0 || int(id) >= s.vocab {
+			return fmt.Errorf("runtime: sampler: the history holds token %d, want 0 to %d", id, s.vocab-1)
 		}
+		seen := s.image[8*id:]
+		binary.LittleEndian.PutUint32(seen, binary.LittleEndian.Uint32(seen)+1)
 	}
-}
-
-// weigh sets every weight to exp((logit - largest) / temperature) and returns
-// their sum, at least 1.
-func (s *hostSampler) weigh(temperature float64) (total float64) {
-	peak := slices.MinFunc(s.candidates, byLogit).logit
-	for i := range s.candidates {
-		c := &s.candidates[i]
-		c.weight = 1
-		if c.logit != peak { // a temperature near 0 makes 0/0 of no difference
-			c.weight = math.Exp((c.logit - peak) / temperature)
-		}
-		total += c.weight
+	if err := s.device.Write(s.adjust.Slice(int64(row*size), int64(size)), s.image); err != nil || len(window) == 0 {
+		return err
 	}
-	return total
-}
-
-// byLogit orders the likeliest first; of equals, the lowest id.
-func byLogit(a, b candidate) int {
-	if a.logit != b.logit {
-		return cmp.Compare(b.logit, a.logit)
+	s.tokens = s.tokens[:0]
+	for _, id := range window {
+		s.tokens = binary.LittleEndian.AppendUint32(s.tokens, uint32(id))
 	}
-	return cmp.Compare(a.id, b.id)
-}
-
-// largest returns the k likeliest of all, in no order, within the same memory:
-// a heap whose root is the least likely kept.
-func largest(all []candidate, k int) []candidate {
-	heap := all[:k]
-	sink := func(i int) {
-		for {
-			child := 2*i + 1
-			if child >= k {
-				return
-			}
-			if child+1 < k && byLogit(heap[child], heap[child+1]) < 0 {
-				child++
-			}
-			if byLogit(heap[i], heap[child]) >= 0 {
-				return
-			}
-			heap[i], heap[child] = heap[child], heap[i]
-			i = child
-		}
-	}
-	for i := k/2 - 1; i >= 0; i-- {
-		sink(i)
-	}
-	for _, c := range all[k:] {
-		if byLogit(c, heap[0]) < 0 {
-			heap[0] = c
-			sink(0)
-		}
-	}
-	return heap
+	from := int64(4 * (row*s.positions + len(history) - len(window)))
+	return s.device.Write(s.history.Slice(from, int64(len(s.tokens))), s.tokens)
 }

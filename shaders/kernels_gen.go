@@ -18,62 +18,47 @@ var CacheTypes = []string{"f16", "f32", "q4_0", "q8_0"}
 // Advance binds advance.comp.
 //
 // Makes the next step out of this one: every wanted row becomes the next row of its sequence with the sampled token, at
-// the position after. Writes the tokens to the ring that the host reads. When every row met an end token the step is
-// done. One invocation; the last dispatch of a decode step, whose rows are its wanted rows. Twin: ref/advance.go
+// the position after. Writes the tokens to the ring that the host reads. When every row met an end token, or one has none
+// (0xffffffff), the step is done. Where penalties need it, counts how often each token stands among the last ones of the
+// sequence: the new one enters, and the one before the window leaves. One invocation; the last dispatch of a decode step,
+// whose rows are its wanted rows. Twin: ref/advance.go
 type Advance struct {
 	Lanes uint32 // workgroup size
 
-	Rows    uint32 // per ring entry
-	Entries uint32 // in the ring
+	Rows      uint32 // per ring entry
+	Entries   uint32 // in the ring
+	Vocab     uint32 // tokens per row of Seen, a multiple of 4
+	Positions uint32 // per row of History
 
-	Step    vk.Range
-	Tokens  vk.Range // (wanted rows) token ids
-	Ends    vk.Range // count, then the end tokens
-	StepOut vk.Range // the same as Step
-	Ring    vk.Range // (ring, rows) token ids; entry t holds step t's
+	Step     vk.Range
+	Tokens   vk.Range // (wanted rows) token ids
+	Ends     vk.Range // count, then the end tokens
+	Settings vk.Range // (wanted rows, 4) uvec4, as in include/sampling.glsl
+	StepOut  vk.Range // the same as Step
+	Ring     vk.Range // (ring, rows) token ids; entry t holds step t's
+	Seen     vk.Range // (wanted rows, vocab) how often in the window, bias
+	History  vk.Range // (wanted rows, positions) token ids
 }
 
-var advanceInfo = info{name: "advance", weights: false, cache: false, push: 8, count: 1, bindings: []bindingInfo{
-	{vk.RGBA32Uint, Read},  // Step
-	{vk.R32Uint, Read},     // Tokens
-	{vk.R32Uint, Read},     // Ends
-	{vk.RGBA32Uint, Write}, // StepOut
-	{vk.R32Uint, Write},    // Ring
+var advanceInfo = info{name: "advance", weights: false, cache: false, push: 16, count: 1, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},       // Step
+	{vk.R32Uint, Read},          // Tokens
+	{vk.R32Uint, Read},          // Ends
+	{vk.RGBA32Uint, Read},       // Settings
+	{vk.RGBA32Uint, Write},      // StepOut
+	{vk.R32Uint, Write},         // Ring
+	{vk.RG32Uint, Read | Write}, // Seen
+	{vk.R32Uint, Read | Write},  // History
 }, frozen: []frozen{}}
 
 // Call implements Kernel.
 func (k Advance) Call(v Variant) (Call, error) {
-	push := make([]byte, 8)
+	push := make([]byte, 16)
 	binary.LittleEndian.PutUint32(push[0:], k.Rows)
 	binary.LittleEndian.PutUint32(push[4:], k.Entries)
-	return advanceInfo.call(v, []uint32{k.Lanes}, push, []vk.Range{k.Step, k.Tokens, k.Ends, k.StepOut, k.Ring})
-}
-
-// Argmax binds argmax.comp.
-//
-// token = argmax of the logits, the lower id where they are equal. One workgroup per wanted row. Twin: ref/argmax.go
-type Argmax struct {
-	Lanes uint32 // workgroup size
-	Vocab uint32 // logits per row
-
-	Stride uint32 // vec4 per row of logits
-
-	Step   vk.Range
-	Logits vk.Range // (wanted rows, 4 stride) f32
-	Tokens vk.Range // (wanted rows) token ids
-}
-
-var argmaxInfo = info{name: "argmax", weights: false, cache: false, push: 4, count: 2, bindings: []bindingInfo{
-	{vk.RGBA32Uint, Read},  // Step
-	{vk.RGBA32Float, Read}, // Logits
-	{vk.R32Uint, Write},    // Tokens
-}, frozen: []frozen{}}
-
-// Call implements Kernel.
-func (k Argmax) Call(v Variant) (Call, error) {
-	push := make([]byte, 4)
-	binary.LittleEndian.PutUint32(push[0:], k.Stride)
-	return argmaxInfo.call(v, []uint32{k.Lanes, k.Vocab}, push, []vk.Range{k.Step, k.Logits, k.Tokens})
+	binary.LittleEndian.PutUint32(push[8:], k.Vocab)
+	binary.LittleEndian.PutUint32(push[12:], k.Positions)
+	return advanceInfo.call(v, []uint32{k.Lanes}, push, []vk.Range{k.Step, k.Tokens, k.Ends, k.Settings, k.StepOut, k.Ring, k.Seen, k.History})
 }
 
 // AttendLogits binds attend_logits.comp.
@@ -1006,6 +991,155 @@ func (k RopeCache) Call(v Variant) (Call, error) {
 	binary.LittleEndian.PutUint32(push[20:], k.KPlane)
 	binary.LittleEndian.PutUint32(push[24:], k.VPlane)
 	return ropeCacheInfo.call(v, []uint32{k.Lanes, k.QHeads, k.KvHeads, k.HeadDim, k.HeadPad, k.RopeDim, k.Halves, k.Renumber}, push, []vk.Range{k.Step, k.Table, k.X, k.Rope, k.Q, k.K, k.V, k.Slots})
+}
+
+// Sample binds sample.comp.
+//
+// Last part of sampling: the next token of each wanted row. Of the tokens in order of falling key and rising id the first
+// top-k stay, of these the fewest whose weights reach top-p of their sum, of these those of at least the least weight. Then
+// the token is the first, in order of id, with which the sum of exp((x - max) / temperature) passes a share u of the whole,
+// u = (philox(seed, position of the token) + 1/2) / 2^32. Weights are whole numbers, so that the sums, and with them the
+// token, are the same for every form and workgroup size. Nothing is sorted: the cut is found by fixing its key, then its id,
+// digit by digit. Where no token can be chosen, or a logit is no number or +inf, the token is 0xffffffff. One workgroup per
+// wanted row. Twin: ref/sample.go
+type Sample struct {
+	Lanes uint32 // workgroup size
+
+	Vocab uint32
+	Room  uint32 // uvec2 per row of List, an even number
+
+	Step     vk.Range
+	Settings vk.Range
+	List     vk.Range // (wanted rows, room / 2) as sample_list writes it
+	Tokens   vk.Range // (wanted rows) token ids
+}
+
+var sampleInfo = info{name: "sample", weights: false, cache: false, push: 8, count: 1, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read}, // Step
+	{vk.RGBA32Uint, Read}, // Settings
+	{vk.RGBA32Uint, Read}, // List
+	{vk.R32Uint, Write},   // Tokens
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k Sample) Call(v Variant) (Call, error) {
+	push := make([]byte, 8)
+	binary.LittleEndian.PutUint32(push[0:], k.Vocab)
+	binary.LittleEndian.PutUint32(push[4:], k.Room)
+	return sampleInfo.call(v, []uint32{k.Lanes}, push, []vk.Range{k.Step, k.Settings, k.List, k.Tokens})
+}
+
+// SampleList binds sample_list.comp.
+//
+// Third part of sampling: lists the candidates, in order of id: all tokens that top-k, top-p and min-p may leave, and few
+// others. For top-k the k-th largest peak of the blocks is a bound that no token kept falls below; for top-p the tokens below
+// an even share of what it gives up are not needed; min-p is a bound itself. So only tall blocks are looked at again. Where
+// nothing is cut the random number chooses the block, whose tokens are the candidates. One workgroup per wanted row. Twin:
+// ref/sample.go
+type SampleList struct {
+	Lanes uint32 // workgroup size
+
+	Stride uint32 // vec4 per row of logits
+	Vocab  uint32
+	Groups uint32 // workgroups of a row in sample_peaks
+	Room   uint32 // uvec2 per row of List
+
+	Step     vk.Range
+	Settings vk.Range
+	Logits   vk.Range
+	Adjust   vk.Range
+	Peaks    vk.Range // (wanted rows, blocks + groups) keys
+	Sums     vk.Range // (wanted rows, blocks) whole numbers of 64 bits
+	List     vk.Range // (wanted rows, room): their number, least; top, 0; sum or point; 0; id, key of each; blocks
+}
+
+var sampleListInfo = info{name: "sample_list", weights: false, cache: false, push: 16, count: 1, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},       // Step
+	{vk.RGBA32Uint, Read},       // Settings
+	{vk.RGBA32Float, Read},      // Logits
+	{vk.RGBA32Uint, Read},       // Adjust
+	{vk.R32Uint, Read},          // Peaks
+	{vk.RG32Uint, Read},         // Sums
+	{vk.RG32Uint, Read | Write}, // List
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k SampleList) Call(v Variant) (Call, error) {
+	push := make([]byte, 16)
+	binary.LittleEndian.PutUint32(push[0:], k.Stride)
+	binary.LittleEndian.PutUint32(push[4:], k.Vocab)
+	binary.LittleEndian.PutUint32(push[8:], k.Groups)
+	binary.LittleEndian.PutUint32(push[12:], k.Room)
+	return sampleListInfo.call(v, []uint32{k.Lanes}, push, []vk.Range{k.Step, k.Settings, k.Logits, k.Adjust, k.Peaks, k.Sums, k.List})
+}
+
+// SamplePeaks binds sample_peaks.comp.
+//
+// First part of sampling: the largest key of every block of 32 tokens, after penalties and biases, and of all blocks of a
+// workgroup. A key that is no finite number's is larger than all others. Grid: x over shares of the blocks, y over wanted
+// rows. Twin: ref/sample.go
+type SamplePeaks struct {
+	Lanes uint32 // workgroup size
+
+	Stride uint32 // vec4 per row of logits
+	Vocab  uint32
+
+	Step     vk.Range
+	Settings vk.Range
+	Logits   vk.Range
+	Adjust   vk.Range
+	Peaks    vk.Range // (wanted rows, blocks + workgroups of a row) keys
+}
+
+var samplePeaksInfo = info{name: "sample_peaks", weights: false, cache: false, push: 8, count: 1, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},  // Step
+	{vk.RGBA32Uint, Read},  // Settings
+	{vk.RGBA32Float, Read}, // Logits
+	{vk.RGBA32Uint, Read},  // Adjust
+	{vk.R32Uint, Write},    // Peaks
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k SamplePeaks) Call(v Variant) (Call, error) {
+	push := make([]byte, 8)
+	binary.LittleEndian.PutUint32(push[0:], k.Stride)
+	binary.LittleEndian.PutUint32(push[4:], k.Vocab)
+	return samplePeaksInfo.call(v, []uint32{k.Lanes}, push, []vk.Range{k.Step, k.Settings, k.Logits, k.Adjust, k.Peaks})
+}
+
+// SampleSums binds sample_sums.comp.
+//
+// Second part of sampling: the weight of every block of 32 tokens, where the weight of all tokens must be known: exp(x - max)
+// for top-p, exp((x - max) / temperature) where nothing is cut. Grid: that of sample_peaks. Twin: ref/sample.go
+type SampleSums struct {
+	Lanes uint32 // workgroup size
+
+	Stride uint32 // vec4 per row of logits
+	Vocab  uint32
+
+	Step     vk.Range
+	Settings vk.Range
+	Logits   vk.Range
+	Adjust   vk.Range
+	Peaks    vk.Range // (wanted rows, blocks + workgroups of a row) keys
+	Sums     vk.Range // (wanted rows, blocks) whole numbers of 64 bits
+}
+
+var sampleSumsInfo = info{name: "sample_sums", weights: false, cache: false, push: 8, count: 1, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},  // Step
+	{vk.RGBA32Uint, Read},  // Settings
+	{vk.RGBA32Float, Read}, // Logits
+	{vk.RGBA32Uint, Read},  // Adjust
+	{vk.R32Uint, Read},     // Peaks
+	{vk.RG32Uint, Write},   // Sums
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k SampleSums) Call(v Variant) (Call, error) {
+	push := make([]byte, 8)
+	binary.LittleEndian.PutUint32(push[0:], k.Stride)
+	binary.LittleEndian.PutUint32(push[4:], k.Vocab)
+	return sampleSumsInfo.call(v, []uint32{k.Lanes}, push, []vk.Range{k.Step, k.Settings, k.Logits, k.Adjust, k.Peaks, k.Sums})
 }
 
 // Score binds score.comp.

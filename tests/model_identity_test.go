@@ -8,7 +8,6 @@ import (
 
 	"vkdecode/h2o"
 	"vkdecode/model"
-	"vkdecode/runtime"
 	"vkdecode/tests/drivers"
 	"vkdecode/vk"
 )
@@ -91,7 +90,7 @@ func evicting() []h2o.Settings {
 }
 
 // A step may be recorded once and replayed, or recorded anew each time; the host may wait for each or not; the device may
-// choose the token or the host: all leave the same tokens, logits, cache and log.
+// choose the tokens or be given them: all leave the same tokens, logits, cache and log.
 func TestEveryWayToDecodeIsTheSame(t *testing.T) {
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {
 		m, prompt, e := builtinOn(t, d), passageIDs(t)[:promptTokens], engineOf(d).Engine
@@ -117,7 +116,7 @@ func TestEveryWayToDecodeIsTheSame(t *testing.T) {
 			check("recorded anew, watched", decode(t, s, prompt, newTokens, true))
 			e.Anew = false
 			reset(t, s)
-			check("sampled by the host", sampled(t, s, prompt, newTokens))
+			check("given the tokens", given(t, s, prompt, want.tokens))
 		}
 	})
 }
@@ -129,17 +128,13 @@ func reset(t testing.TB, s *model.Session) {
 	}
 }
 
-// sampled lets the host choose the tokens.
-func sampled(t testing.TB, s *model.Session, prompt []int32, n int) (o outcome) {
+// given tells the session which tokens to take.
+func given(t testing.TB, s *model.Session, prompt, tokens []int32) (o outcome) {
 	t.Helper()
-	sampler, err := runtime.NewSampler(runtime.Sampling{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if err := s.Prompt(t.Context(), prompt, model.Observer{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	o.tokens = generated(t, s, model.Generation{Tokens: n, Sampler: sampler})
+	o.tokens = generated(t, s, model.Generation{Tokens: len(tokens), Given: tokens})
 	return o.end(t, s)
 }
 

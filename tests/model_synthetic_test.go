@@ -14,7 +14,7 @@ import (
 	"vkdecode/vk"
 )
 
-func shape(t *testing.T, text string) model.Shape {
+func syntheticShape(t *testing.T, text string) model.Shape {
 	t.Helper()
 	s, err := model.ParseShape(text)
 	if err != nil {
@@ -27,7 +27,7 @@ func shape(t *testing.T, text string) model.Shape {
 func TestSyntheticModelsDecode(t *testing.T) {
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {
 		for _, kind := range shaders.WeightTypes {
-			s, err := model.NewSynthetic(engineOf(d).Engine, shape(t, "llama-3m:"+kind))
+			s, err := model.NewSynthetic(engineOf(d).Engine, syntheticShape(t, "llama-3m:"+kind))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,7 +69,7 @@ func TestSyntheticModelsArePlannedWithoutMemory(t *testing.T) {
 			"llama-8b:f16":    {8.03e9, 16},
 			"llama-14b:q4_1":  {14.77e9, 5},
 		} {
-			s, err := model.NewSynthetic(engineOf(d).Engine, shape(t, text))
+			s, err := model.NewSynthetic(engineOf(d).Engine, syntheticShape(t, text))
 			if err != nil {
 				t.Errorf("%s: %v", text, err)
 				continue
@@ -98,7 +98,7 @@ func TestWrongShapesAreRefused(t *testing.T) {
 		wantError(t, err, parts...)
 	}
 	for _, word := range model.ShapeWords() {
-		if s := shape(t, word); s.String() != word {
+		if s := syntheticShape(t, word); s.String() != word {
 			t.Errorf("%s is read as %s", word, s)
 		}
 	}
@@ -129,7 +129,7 @@ func TestSyntheticModelsAreTheSameEveryTime(t *testing.T) {
 			t.Cleanup(m.Close)
 			return promptLogits(t, openSession(t, m, fullKV(4), 4), []int32{7, 8, 9})
 		}
-		s := shape(t, "llama-3m:f16")
+		s := syntheticShape(t, "llama-3m:f16")
 		first := logits(s)
 		if e := nmse(logits(s), first); e != 0 {
 			t.Errorf("the second model's logits differ from the first's: NMSE %.2e", e)
@@ -150,7 +150,7 @@ func TestTheWorkOfAStepIsThatOfItsMatrices(t *testing.T) {
 		const head = 128 * 2048
 		layers := 3 * (128*(4*32+2*2*32) + 4*32*128 + 3*128*352)
 		for _, tied := range []bool{true, false} {
-			s := shape(t, "llama-3m:f32")
+			s := syntheticShape(t, "llama-3m:f32")
 			s.Tied = tied
 			synthetic, err := model.NewSynthetic(engineOf(d).Engine, s)
 			if err != nil {
@@ -178,7 +178,7 @@ func TestTheWorkOfAStepIsThatOfItsMatrices(t *testing.T) {
 // A progress that fails ends the building and leaves no memory behind.
 func TestBuildingEndsWithItsProgress(t *testing.T) {
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {
-		s, err := model.NewSynthetic(runtime.NewEngine(d), shape(t, "llama-3m:q4_0"))
+		s, err := model.NewSynthetic(runtime.NewEngine(d), syntheticShape(t, "llama-3m:q4_0"))
 		if err != nil {
 			t.Fatal(err)
 		}

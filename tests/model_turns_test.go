@@ -9,6 +9,7 @@ import (
 	"vkdecode/h2o"
 	"vkdecode/model"
 	"vkdecode/model/builtin"
+	"vkdecode/runtime"
 	"vkdecode/tests/drivers"
 	"vkdecode/vk"
 )
@@ -175,11 +176,22 @@ func TestSessionsRefuseWhatTheyCannotProcess(t *testing.T) {
 		wantError(t, prompt(1, 2, 3), "11 tokens are more than the 10")
 		_, err := s.Generate(t.Context(), model.Generation{Tokens: 4, Emit: func(int32) error { return nil }})
 		wantError(t, err, "11 tokens are more than the 10")
+		generate := func(g model.Generation) error {
+			g.Emit = func(int32) error { return nil }
+			_, err := s.Generate(t.Context(), g)
+			return err
+		}
+		wantError(t, generate(model.Generation{Tokens: 2, Given: []int32{1}}), "1 tokens given, want 2")
+		wantError(t, generate(model.Generation{Tokens: 1, Given: []int32{1024}}), "token id 1024, want 0 to 1023")
+		wantError(t, generate(model.Generation{Tokens: 1, Sampling: runtime.Sampling{TopP: 2}}), "top-p of 2, want 0 to 1")
+		wantError(t, generate(model.Generation{Tokens: 1, Sampling: runtime.Sampling{Bias: map[int32]float64{1024: 1}}}), "a bias for token 1024, want 0 to 1023")
 		if len(s.Tokens) != 8 {
 			t.Errorf("%d tokens after refusals, want 8", len(s.Tokens))
 		}
 		if got := greedy(t, s, 3); len(got) != 3 {
 			t.Errorf("%d tokens, want 3", len(got))
 		}
+		reset(t, s)
+		wantError(t, generate(model.Generation{Tokens: 1}), "the session is empty")
 	})
 }

@@ -99,14 +99,23 @@ var opForgeries = []struct {
 	{"a head with a token less", "table: ", forgedShare(func(c *cacheRig) { c.heads[1].Live-- })},
 	{"a place off by one", "y: ", carryCase{quads: 3, places: []int{4, 5}, forge: func(places []int) { places[1]++ }}},
 	{"a place to come back from off by one", "y: ", carryCase{quads: 3, places: []int{4, 5}, back: true, forge: func(places []int) { places[1]++ }}},
-	{"of equal logits the last", "tokens: ", argmaxCase{vocab: 1001, distinct: 5, forge: func(logits []float32) { slices.Reverse(logits) }}},
-	{"another next token", "tokens: ", nllCase{likelihoodCase{vocab: 1001, outs: []int{1}, spread: 3, forge: func(text []uint32, _ []float32) { text[2] = (text[2] + 1) % 1001 }}}},
-	{"a logit", "nll: ", nllCase{likelihoodCase{vocab: 101, outs: []int{1}, spread: 1, forge: func(_ []uint32, logits []float32) { logits[100] += 2e-2 }}}},
-	{"a logit of the full cache", "kl: ", klCase{likelihoodCase{vocab: 101, outs: []int{1}, spread: 1, far: 1, forge: func(_ []uint32, full []float32) { full[100] += 2e-2 }}}},
 	{"another seed", "y: ", randomCase{first: 3, count: 100, mask: 0xFFFF, value: 1 << 20, forge: func(want []uint32) { want[20] ^= 1 }}},
 	{"a block that is not zero", "y: ", planesCase{weight: "q4_0", share: 4, perLane: 4, rows: 70, blocks: 6, forge: func(c *planesCase) { c.blocks = 8 }}},
 	{"a word that is read", "y: ", checksumCase{elements: 1000, forge: func(x []uint32) { x[4*999] ^= 1 }}},
-	{"the position before", "step: ", advanceCase{tokens: []uint32{7}, forge: func(rows []ref.Row) { rows[0].Pos-- }}},
+	{"of equal logits the last", "row 0: ", sampleCase{vocab: 1001, shape: few, positions: 1, settings: []ref.Sampling{{}}, forge: func(_ *ref.Sampling, logits []float32) { slices.Reverse(logits) }}},
+	{"another seed of draws", "row ", forgedSampling(ref.Sampling{Temperature: 1}, func(s *ref.Sampling) { s.Seed++ })},
+	{"another temperature", "row ", forgedSampling(ref.Sampling{Temperature: 1}, func(s *ref.Sampling) { s.Temperature = 1.1 })},
+	{"a token more", "row ", forgedSampling(ref.Sampling{Temperature: 5, TopK: 8}, func(s *ref.Sampling) { s.TopK++ })},
+	{"a token less", "row ", forgedSampling(ref.Sampling{Temperature: 5, TopK: 8}, func(s *ref.Sampling) { s.TopK-- })},
+	{"a larger share", "row ", forgedSampling(ref.Sampling{Temperature: 3, TopP: 0.8}, func(s *ref.Sampling) { s.TopP = 0.83 })},
+	{"a smaller share of the largest", "row ", forgedSampling(ref.Sampling{Temperature: 3, MinP: 0.1}, func(s *ref.Sampling) { s.MinP = 0.09 })},
+	{"another window", "row ", forgedSampling(ref.Sampling{Temperature: 1, Presence: 3, Window: 20}, func(s *ref.Sampling) { s.Window = 10 })},
+	{"a bias", "row ", forgedSampling(ref.Sampling{Temperature: 1, Bias: map[int]float32{5: 30}}, func(s *ref.Sampling) { s.Bias = map[int]float32{6: 30} })},
+	{"a count", "seen: ", advanceCase{tokens: []uint32{7}, window: 8, forge: func(_ []ref.Row, sequence []int) { sequence[25]++ }}},
+	{"another next token", "tokens: ", nllCase{likelihoodCase{vocab: 1001, outs: []int{1}, spread: 3, forge: func(text []uint32, _ []float32) { text[2] = (text[2] + 1) % 1001 }}}},
+	{"a logit", "nll: ", nllCase{likelihoodCase{vocab: 101, outs: []int{1}, spread: 1, forge: func(_ []uint32, logits []float32) { logits[100] += 2e-2 }}}},
+	{"a logit of the full cache", "kl: ", klCase{likelihoodCase{vocab: 101, outs: []int{1}, spread: 1, far: 1, forge: func(_ []uint32, full []float32) { full[100] += 2e-2 }}}},
+	{"the position before", "step: ", advanceCase{tokens: []uint32{7}, window: -1, forge: func(rows []ref.Row, _ []int) { rows[0].Pos-- }}},
 }
 
 func forgedAttention(forge func(c *cacheRig)) attendCase {
@@ -157,6 +166,11 @@ func forgedPool(forge func(o *ref.Observation)) poolCase {
 
 func forgedShare(forge func(c *cacheRig)) shareCase {
 	return shareCase{kvHeads: 2, seqs: []sequence{{live: 40, rows: 2}}, budget: 20, added: 1, alpha: 300, recent: 3, scores: distinct, forge: forge}
+}
+
+// forgedSampling tells the twin of other settings.
+func forgedSampling(s ref.Sampling, forge func(s *ref.Sampling)) sampleCase {
+	return sampleCase{vocab: 1001, shape: spread, positions: 8, settings: []ref.Sampling{s}, forge: func(s *ref.Sampling, _ []float32) { forge(s) }}
 }
 
 // forgedEviction changes the twin's live slots.

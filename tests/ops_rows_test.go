@@ -3,6 +3,7 @@ package tests
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"vkdecode/ref"
 	"vkdecode/runtime"
@@ -115,104 +116,107 @@ func (c rmsNormCase) run(b *bench, l launch) error {
 	return compare("y", r.floats(y), want, 1e-13)
 }
 
-// argmaxCase finds the largest of each row's logits, which are drawn from so many values.
-type argmaxCase struct {
-	vocab, distinct int
-	forge           func(logits []float32)
-}
-
-func (c argmaxCase) String() string {
-	return fmt.Sprintf("%d logits of %d values", c.vocab, c.distinct)
-}
-
-func argmaxCases(launch) []opCase {
-	return []opCase{argmaxCase{vocab: 1, distinct: 1}, argmaxCase{vocab: 3, distinct: 2}, argmaxCase{vocab: 1001, distinct: 1 << 20},
-		argmaxCase{vocab: 1001, distinct: 5}, argmaxCase{vocab: 1001, distinct: 1}}
-}
-
-func (c argmaxCase) run(b *bench, l launch) error {
-	const rows = 3
-	rnd := rand.New(rand.NewPCG(5, uint64(c.vocab)))
-	r := b.rig(l, stepRows(rows+1), 0, 1, 2)
-	defer r.free()
-	stride := ceil(c.vocab, 4) + 1
-	logits := make([]float32, rows*4*stride)
-	for i := range logits {
-		logits[i] = 1e30 // beyond the vocabulary; what counts is below zero
-		if i%(4*stride) < c.vocab {
-			logits[i] = -1e4 * float32(1+rnd.IntN(c.distinct))
-		}
-	}
-	tokens := r.out("tokens", rows+1)
-	r.add(shaders.Argmax{Lanes: uint32(l.lanes), Vocab: uint32(c.vocab), Stride: uint32(stride), Step: r.step.Range, Logits: in(r, "logits", logits).Range, Tokens: tokens.Range},
-		"", "", rows+1, 1, 1)
-	if err := r.run(); err != nil {
-		return err
-	}
-	if c.forge != nil {
-		c.forge(logits)
-	}
-	want := []uint32{blank, blank, blank, blank}
-	for i := range rows {
-		want[i] = uint32(ref.Argmax(logits[i*4*stride:][:c.vocab]))
-	}
-	return compareWords("tokens", r.words(tokens), want)
-}
-
 // advanceCase makes the next step.
 type advanceCase struct {
 	tokens, ends []uint32
 	taken        uint32
-	forge        func(rows []ref.Row)
+	window       int // tokens that count, -1 = nothing is counted
+	forge        func(rows []ref.Row, sequence []int)
 }
 
 func (c advanceCase) String() string {
-	return fmt.Sprintf("tokens %v, ends %v, %d steps taken", c.tokens, c.ends, c.taken)
+	return fmt.Sprintf("tokens %v, ends %v, %d steps taken, window %d", c.tokens, c.ends, c.taken, c.window)
 }
 
 func advanceCases(launch) []opCase {
 	return []opCase{
-		advanceCase{tokens: []uint32{7}},
+		advanceCase{tokens: []uint32{7}, window: -1},
 		advanceCase{tokens: []uint32{7, 9, 7}, ends: []uint32{9, 2}, taken: 4},
-		advanceCase{tokens: []uint32{7, 9, 7}, ends: []uint32{2, 9, 7}, taken: 5},
-		advanceCase{tokens: []uint32{2}, ends: []uint32{2}, taken: 1 << 20},
+		advanceCase{tokens: []uint32{7, 9, 7}, ends: []uint32{2, 9, 7}, taken: 5, window: 3},
+		advanceCase{tokens: []uint32{2}, ends: []uint32{2}, taken: 1 << 20, window: 1},
+		advanceCase{tokens: []uint32{2, blank, 1}, ends: []uint32{2}, taken: 1, window: -1}, // another id than the vocabulary has
+		advanceCase{tokens: []uint32{2, noToken, 1}, ends: []uint32{2}, window: 31},
+		advanceCase{tokens: []uint32{1, 2, 3}, window: 32},
+		advanceCase{tokens: []uint32{1, 2, 3}, window: 400},
 		advanceCase{ends: []uint32{2}, taken: 3},
 	}
 }
 
+// noToken is the token of a row from which none can be chosen.
+const noToken = 0xffffffff
+
 func (c advanceCase) run(b *bench, l launch) error {
-	const entries, takenWord, rowWord = 4, 3, 4
+	const entries, takenWord, rowWord, vocab, first, positions = 4, 3, 4, 12, 30, 40
 	var rows []runtime.Row
 	var twin []ref.Row
+	n := len(c.tokens)
+	settings := make([]uint32, (n+1)*runtime.SettingWords)
+	seen, history := make([]uint32, (n+1)*vocab*2), make([]uint32, (n+1)*positions)
+	var sequences [][]int
 	for i := range c.tokens {
-		rows = append(rows, runtime.Row{Token: 1, Seq: int32(2 * i), Pos: int32(30 + i)})
-		twin = append(twin, ref.Row{Token: 1, Seq: 2 * i, Pos: 30 + i})
+		rows = append(rows, runtime.Row{Token: 1, Seq: int32(2 * i), Pos: int32(first + i)})
+		twin = append(twin, ref.Row{Token: 1, Seq: 2 * i, Pos: first + i})
+		how := runtime.Sampling{Temperature: 1, Presence: 1, RepeatLast: c.window}
+		if c.window < 0 {
+			how = runtime.Sampling{Temperature: 1}
+		}
+		words := how.Words(vocab)
+		copy(settings[i*runtime.SettingWords:], words[:])
+		var sequence []int
+		for p := range first + i + 1 {
+			sequence = append(sequence, p*p%vocab)
+			history[i*positions+p] = uint32(sequence[p])
+		}
+		for token, times := range ref.Count(sequence, c.window) {
+			seen[2*(i*vocab+token)] = uint32(times)
+		}
+		sequences = append(sequences, sequence)
 	}
 	r := b.rig(l, rows, make([]int, len(rows))...)
 	defer r.free()
 	r.patch(r.step, takenWord, c.taken)
-	n := len(rows)
 	ring := r.out("ring", entries*(n+1))
-	r.add(shaders.Advance{Lanes: uint32(l.lanes), Rows: uint32(n + 1), Entries: entries, Step: r.step.Range, StepOut: r.step.Range, Ring: ring.Range,
-		Tokens: in(r, "tokens", append(c.tokens, blank)).Range, Ends: in(r, "ends", append([]uint32{uint32(len(c.ends))}, c.ends...)).Range}, "", "", 1, 1, 1)
+	counts, record := in(r, "seen", seen), in(r, "history", history)
+	r.add(shaders.Advance{Lanes: uint32(l.lanes), Rows: uint32(n + 1), Entries: entries, Vocab: vocab, Positions: positions,
+		Step: r.step.Range, StepOut: r.step.Range, Ring: ring.Range, Settings: in(r, "settings", settings).Range, Seen: counts.Range, History: record.Range,
+		Tokens: in(r, "tokens", append(slices.Clone(c.tokens), blank)).Range, Ends: in(r, "ends", append([]uint32{uint32(len(c.ends))}, c.ends...)).Range}, "", "", 1, 1, 1)
 	before := r.words(r.step)
 	if err := r.run(); err != nil {
 		return err
 	}
-	if c.forge != nil {
-		c.forge(twin)
+	tokens := ints(c.tokens)
+	for i, token := range tokens {
+		if token == noToken {
+			tokens[i] = ref.NoToken
+		}
 	}
-	next, done := ref.Advance(twin, ints(c.tokens), ints(c.ends))
+	if c.forge != nil {
+		c.forge(twin, sequences[0])
+	}
+	next, done := ref.Advance(twin, tokens, ints(c.ends))
 	before[doneWord], before[takenWord] = word(done), c.taken+1
 	wantRing := r.words(r.out("blank", entries*(n+1)))
 	for i, row := range next {
 		copy(before[rowWord*(1+i):], []uint32{uint32(row.Token), uint32(row.Seq), uint32(row.Pos)})
 		wantRing[int(c.taken)%entries*(n+1)+i] = uint32(row.Token)
+		if c.window < 0 || row.Token < 0 || row.Token >= vocab {
+			continue
+		}
+		history[i*positions+row.Pos] = uint32(row.Token)
+		clear(seen[2*i*vocab : 2*(i+1)*vocab])
+		for token, times := range ref.Count(append(sequences[i], row.Token), c.window) {
+			seen[2*(i*vocab+token)] = uint32(times)
+		}
 	}
-	if err := compareWords("ring", r.words(ring), wantRing); err != nil {
-		return err
+	for _, o := range []struct {
+		t    *tensor
+		want []uint32
+	}{{ring, wantRing}, {r.step, before}, {record, history}, {counts, seen}} {
+		if err := compareWords(o.t.name, r.words(o.t), o.want); err != nil {
+			return err
+		}
 	}
-	return compareWords("step", r.words(r.step), before)
+	return nil
 }
 
 func ints(words []uint32) (out []int) {

@@ -28,7 +28,7 @@ var ops = []struct {
 	{"share", shareCases},
 	{"choose", chooseCases},
 	{"carry", carryCases},
-	{"argmax", argmaxCases},
+	{"sample", sampleCases}, // sample_peaks, sample_sums, sample_list, sample
 	{"advance", advanceCases},
 	{"nll", nllCases},
 	{"kl", klCases},

@@ -36,6 +36,10 @@ top_k = 5
 top_p = 0.5
 min_p = 0.1
 repeat_penalty = 1.1
+presence_penalty = 0.5
+frequency_penalty = -0.25
+repeat_last = 32
+logit_bias = "11=-2.5,13=-inf"
 seed = 42
 
 [serve]

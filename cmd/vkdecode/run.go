@@ -176,9 +176,9 @@ func (l *loaded) newSession(c *configuration, f *runFlags, from *loadedSession, 
 // generate runs the prompt and the decoding, completes the files and reports, all of it also when ctx ends before.
 func generate(cmd *cobra.Command, c *configuration, f *runFlags, l *loaded, s *model.Session, r *runReport) error {
 	ctx, stderr := cmd.Context(), cmd.ErrOrStderr()
-	sampler, err := c.sampler(r)
-	if err != nil {
-		return err
+	sampling := c.sampling(r)
+	if err := sampling.Check(l.model.Vocab); err != nil {
+		return usageError{err}
 	}
 	records, err := f.files.create(s, l.model.Vocab, f.session.save, replay.HeaderOf(s, l.model, l.engine, r.Model, version(), r.PromptTokens))
 	if err != nil {
@@ -208,7 +208,7 @@ func generate(cmd *cobra.Command, c *configuration, f *runFlags, l *loaded, s *m
 		return err
 	default:
 		begin = time.Now()
-		if r.StopReason, err = s.Generate(ctx, model.Generation{Tokens: c.Generate.MaxNewTokens, Sampler: sampler, Observer: watch, Continue: len(r.PromptTokens) == 0, Emit: func(token int32) error {
+		if r.StopReason, err = s.Generate(ctx, model.Generation{Tokens: c.Generate.MaxNewTokens, Sampling: sampling, Observer: watch, Continue: len(r.PromptTokens) == 0, Emit: func(token int32) error {
 			r.Tokens = append(r.Tokens, token)
 			if f.ignoreEOS || !slices.Contains(l.model.Ends(), token) {
 				out.push(token)
@@ -235,20 +235,15 @@ func generate(cmd *cobra.Command, c *configuration, f *runFlags, l *loaded, s *m
 	return cmp.Or(err, lost) // not joined: a lost reader alone is no failure
 }
 
-// sampler makes the sampler of the configuration: nil is greedy on the device. The seed of one that draws is reported.
-func (c *configuration) sampler(r *runReport) (runtime.Sampler, error) {
+// sampling is how tokens are chosen. The seed of a run that draws is reported.
+func (c *configuration) sampling(r *runReport) runtime.Sampling {
 	g := c.Generate
-	if g.Temperature == 0 && (g.RepeatPenalty == 1 || g.RepeatPenalty == 0) {
-		return nil, nil
-	}
 	if g.Seed < 0 {
 		g.Seed = rand.Int64()
 	}
 	if g.Temperature > 0 {
 		r.Seed = g.Seed
 	}
-	return runtime.NewSampler(runtime.Sampling{Temperature: g.Temperature, TopK: g.TopK, TopP: g.TopP, MinP: g.MinP, RepeatPenalty: g.RepeatPenalty, RepeatLast: repeatLast, Seed: uint64(g.Seed)})
+	return runtime.Sampling{Temperature: g.Temperature, TopK: g.TopK, TopP: g.TopP, MinP: g.MinP, RepeatPenalty: g.RepeatPenalty, Presence: g.Presence, Frequency: g.Frequency,
+		RepeatLast: g.RepeatLast, Bias: g.Bias, Seed: uint64(g.Seed)}
 }
-
-// repeatLast is how many of the last tokens the repeat penalty looks at.
-const repeatLast = 64

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -146,6 +147,24 @@ func TestRunDrawsTheSameTextFromTheSameSeed(t *testing.T) {
 	if r := runReported(t, append(prince, "--repeat-penalty", "1.5", "--seed", "3")...); r.Seed != noSeed || r.Text == runReported(t, prince...).Text {
 		t.Errorf("with a repeat penalty: %+v", r)
 	}
+}
+
+func TestRunTakesPenaltiesAndBiases(t *testing.T) {
+	onFirstDriver(t, nil)
+	greedy := runReported(t, prince...)
+	second := greedy.Tokens[1]
+	for _, args := range [][]string{{"--presence-penalty", "5"}, {"--frequency-penalty", "2", "--repeat-last", "0"}, {"--logit-bias", fmt.Sprintf("%d=-inf", second)}} {
+		if r := runReported(t, append(prince, args...)...); slices.Equal(r.Tokens, greedy.Tokens) || r.Seed != noSeed {
+			t.Errorf("%v: %v", args, r.Tokens)
+		}
+	}
+	if r := runReported(t, append(prince, "--logit-bias", fmt.Sprintf("%d=-inf", second))...); slices.Contains(r.Tokens, second) {
+		t.Errorf("token %d is banned: %v", second, r.Tokens)
+	}
+	if r := runReported(t, append(prince, "--logit-bias", "7=1000", "-n", "3")...); !slices.Equal(r.Tokens, []int32{7, 7, 7}) {
+		t.Errorf("only token 7 is wanted: %v", r.Tokens)
+	}
+	vkdecode(t, append(prince, "--logit-bias", "1024=1")...).want(t, exitUsage, "a bias for token 1024, want 0 to 1023")
 }
 
 func TestRunStopsAtTheModelsEndToken(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"vkdecode/h2o"
+	"vkdecode/runtime"
 	"vkdecode/shaders"
 )
 
@@ -39,7 +40,11 @@ type Config struct {
 		TopK          int
 		TopP          float64
 		MinP          float64
-		RepeatPenalty float64
+		RepeatPenalty float64 // 0 or 1 = off
+		Presence      float64
+		Frequency     float64
+		RepeatLast    int // tokens that the penalties look at, 0 = all
+		Bias          map[int32]float64
 		Seed          int64 // -1 = a fresh one
 	}
 	Serve struct {
@@ -129,8 +134,18 @@ var settings = []setting{
 		help: "drop tokens below this share of the likeliest one's probability; 0 is off",
 		set:  numberIn(0, 1, func(c *Config) *float64 { return &c.Generate.MinP })},
 	{key: "generate.repeat_penalty", flag: "repeat-penalty", kind: number, initial: "1", arg: "X",
-		help: "lower the logits of tokens seen lately by this factor; 1 is off",
-		set:  numberIn(0, math.MaxFloat64, func(c *Config) *float64 { return &c.Generate.RepeatPenalty })},
+		help: "lower the logits of tokens seen lately by this factor; 1 or 0 is off", set: setRepeatPenalty},
+	{key: "generate.presence_penalty", flag: "presence-penalty", kind: number, initial: "0", arg: "X",
+		help: "take this from the logits of tokens seen lately; 0 is off",
+		set:  numberIn(-runtime.MaxPenalty, runtime.MaxPenalty, func(c *Config) *float64 { return &c.Generate.Presence })},
+	{key: "generate.frequency_penalty", flag: "frequency-penalty", kind: number, initial: "0", arg: "X",
+		help: "take this from the logits of tokens seen lately, once for each time; 0 is off",
+		set:  numberIn(-runtime.MaxPenalty, runtime.MaxPenalty, func(c *Config) *float64 { return &c.Generate.Frequency })},
+	{key: "generate.repeat_last", flag: "repeat-last", kind: whole, initial: "64", arg: "N",
+		help: "last tokens that the penalties look at, the prompt's too; 0 is all of them",
+		set:  wholeFrom(0, func(c *Config) *int { return &c.Generate.RepeatLast })},
+	{key: "generate.logit_bias", flag: "logit-bias", kind: text, initial: "", arg: "ID=X,...",
+		help: "add to the logits of tokens, like 11=-2.5,13=-inf; -inf bans one", set: setBias},
 	{key: "generate.seed", flag: "seed", kind: whole, initial: "-1", arg: "N",
 		help: "seed of the sampling; -1 takes a fresh one and prints it", set: setSeed},
 
@@ -307,6 +322,37 @@ func setSeed(c *Config, given string) error {
 		return fmt.Errorf("got %q, want a whole number from 0 to %d, or -1 for a fresh seed", given, int64(math.MaxInt64))
 	}
 	c.Generate.Seed = v
+	return nil
+}
+
+func setRepeatPenalty(c *Config, given string) error {
+	v, err := strconv.ParseFloat(given, 64)
+	if err != nil || v != 0 && !(v >= runtime.MinRepeat && v <= runtime.MaxRepeat) { // NaN fails both
+		return fmt.Errorf("got %q, want a number from %v to %v, or 0", given, runtime.MinRepeat, runtime.MaxRepeat)
+	}
+	c.Generate.RepeatPenalty = v
+	return nil
+}
+
+// setBias leaves it to the model whether it has such tokens.
+func setBias(c *Config, given string) error {
+	bias := map[int32]float64{}
+	for one := range strings.SplitSeq(given, ",") {
+		if strings.TrimSpace(given) == "" {
+			break
+		}
+		id, value, _ := strings.Cut(one, "=")
+		token, err := strconv.ParseInt(strings.TrimSpace(id), 10, 32)
+		x, failed := strconv.ParseFloat(strings.TrimSpace(value), 64)
+		if err != nil || failed != nil || token < 0 || !(math.IsInf(x, -1) || math.Abs(x) <= runtime.MaxBias) {
+			return fmt.Errorf("got %q, want token id=number, the number from %v to %v or -inf, several separated by commas", one, -runtime.MaxBias, runtime.MaxBias)
+		}
+		if _, twice := bias[int32(token)]; twice {
+			return fmt.Errorf("got two biases for token %d, want one", token)
+		}
+		bias[int32(token)] = x
+	}
+	c.Generate.Bias = bias
 	return nil
 }
 

@@ -76,3 +76,9 @@ void release() { barrier(); } // every lane has read before any writes again
 
 // Orders this workgroup's reads of memory before its later writes.
 void reads_before_writes() { barrier(); }
+
+// Orders this workgroup's writes to memory before its later reads.
+void writes_before_reads() {
+    memoryBarrierBuffer();
+    barrier();
+}

@@ -50,3 +50,6 @@ void release() {}
 
 // Orders this workgroup's reads of memory before its later writes: nothing to do within one subgroup.
 void reads_before_writes() {}
+
+// Orders this workgroup's writes to memory before its later reads: its invocations run together.
+void writes_before_reads() { subgroupMemoryBarrierBuffer(); }

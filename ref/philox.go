@@ -1,11 +1,11 @@
-package runtime
+package ref
 
 import "math/bits"
 
-// philox is the Philox4x32-10 generator (Salmon et al., "Parallel random
+// Philox is the Philox4x32-10 generator (Salmon et al., "Parallel random
 // numbers: as easy as 1, 2, 3", SC 2011): it has no state, so a shader that is
 // given the same key and counter gets the same bits.
-func philox(counter [4]uint32, key [2]uint32) [4]uint32 {
+func Philox(counter [4]uint32, key [2]uint32) [4]uint32 {
 	const (
 		rounds       = 10
 		mul0, mul1   = 0xD2511F53, 0xCD9E8D57
@@ -21,10 +21,10 @@ func philox(counter [4]uint32, key [2]uint32) [4]uint32 {
 	return c
 }
 
-// uniform returns draw number index of a seed, strictly between 0 and 1: the
+// Uniform returns draw number index of a seed, strictly between 0 and 1: the
 // middle of one of 2^32 equal parts. The seed is the key and the index the low
 // half of the counter, low words first.
-func uniform(seed, index uint64) float64 {
-	word := philox([4]uint32{uint32(index), uint32(index >> 32)}, [2]uint32{uint32(seed), uint32(seed >> 32)})[0]
+func Uniform(seed, index uint64) float64 {
+	word := Philox([4]uint32{uint32(index), uint32(index >> 32)}, [2]uint32{uint32(seed), uint32(seed >> 32)})[0]
 	return (float64(word) + 0.5) / (1 << 32)
 }
