@@ -19,7 +19,7 @@ func passageSegment(t testing.TB, n int) *eval.Segment {
 func TestAStreamFindsThePerplexityOfTheReference(t *testing.T) {
 	var r reference
 	readJSON(t, "testdata/builtin.json", &r)
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		const n = 200
 		s, err := eval.OpenStream(builtinOn(t, d), fullKV(32), n, true)
 		if err != nil {

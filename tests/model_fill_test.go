@@ -43,7 +43,7 @@ var filledPolicies = []struct {
 // decide it holds the very same tokens and scores. And decoding goes on with it as it does after the prompt.
 func TestAFilledCacheIsLikeThatOfAPrompt(t *testing.T) {
 	const depth, decoded = 150, 7
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		ids := passageIDs(t)[:depth]
 		for _, c := range filledPolicies {
 			settings := kv(c.spec, c.budget, 0.5, c.chunk)
@@ -195,7 +195,7 @@ func TestACacheThatIsFilledOtherwiseIsFound(t *testing.T) {
 
 // A step of several rows gives what a prompt gives: the same cache, and logits of its last row.
 func TestAStepOfRowsIsAChunkOfAPrompt(t *testing.T) {
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		ids := passageIDs(t)[:60]
 		for _, rows := range []int{2, 20} { // 20: more than the logits that are computed at once
 			settings := kv("h2o", "24", 0.5, rows)

@@ -92,7 +92,7 @@ func evicting() []h2o.Settings {
 // A step may be recorded once and replayed, or recorded anew each time; the host may wait for each or not; the device may
 // choose the tokens or be given them: all leave the same tokens, logits, cache and log.
 func TestEveryWayToDecodeIsTheSame(t *testing.T) {
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		m, prompt, e := builtinOn(t, d), passageIDs(t)[:promptTokens], engineOf(d).Engine
 		for _, settings := range evicting() {
 			want := decode(t, openSession(t, m, settings, promptTokens+newTokens), prompt, newTokens, true)
@@ -159,7 +159,7 @@ func TestOtherRunsAreNotTheSame(t *testing.T) {
 
 // A budget that is never exceeded changes nothing at all.
 func TestBudgetForAllTokensEqualsFull(t *testing.T) {
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		m, ids := builtinOn(t, d), passageIDs(t)[:150]
 		for _, chunk := range []int{1, 32} {
 			full := watch(t, m, fullKV(chunk), ids, true)

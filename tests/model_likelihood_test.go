@@ -50,7 +50,7 @@ func far(got []float32, want []float64) (most float64) {
 func TestLikelihoodsAgreeWithTheReferenceInAnyChunk(t *testing.T) {
 	var r reference
 	readJSON(t, "testdata/builtin.json", &r)
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		m, ids := builtinOn(t, d), r.Passage.IDs
 		if slow(d) {
 			ids = ids[:295]

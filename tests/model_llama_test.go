@@ -30,7 +30,7 @@ func TestLogitsOfEveryCornerAgreeWithTheReference(t *testing.T) {
 				Logits floats
 			}
 			readJSON(t, strings.TrimSuffix(path, "gguf")+"json", &want)
-			drivers.Each(t, func(t *testing.T, d *vk.Device) {
+			drivers.Together(t, func(t *testing.T, d *vk.Device) {
 				m := loadModel(t, d, path)
 				var first []float32
 				for _, chunk := range []int{1, 7, 64} {

@@ -41,7 +41,7 @@ func mean(values []float64) (m float64) {
 func TestPassageAgreesWithTheReferenceInAnyChunk(t *testing.T) {
 	var r reference
 	readJSON(t, "testdata/builtin.json", &r)
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		m, ids := builtinOn(t, d), r.Passage.IDs
 		if slow(d) {
 			ids = ids[:295] // 42 chunks of 7 and a single row

@@ -69,7 +69,7 @@ func ints32(tokens []int32) (out []int) {
 // The device's tokens are those that the twin draws from the logits that were read back, whether the host waits for each
 // step or not, and whether commands are replayed or recorded anew.
 func TestSampledTokensAreTheTwins(t *testing.T) {
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		m, prompt, e := builtinOn(t, d), passageIDs(t)[:promptTokens], engineOf(d).Engine
 		for i, how := range samplings() {
 			settings := []h2o.Settings{fullKV(16), kv("h2o", "24", 0.5, 16)}[i%2]
@@ -115,7 +115,7 @@ func TestSampledTokensAreTheTwins(t *testing.T) {
 
 // The random numbers belong to positions: a text in two turns, or restored in between, is the same as in one.
 func TestSampledTextGoesOnAsIfItHadNotStopped(t *testing.T) {
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		m, prompt := builtinOn(t, d), passageIDs(t)[:promptTokens]
 		settings := kv("h2o", "24", 0.5, 16)
 		for _, how := range samplings() {
@@ -138,7 +138,7 @@ func TestSampledTextGoesOnAsIfItHadNotStopped(t *testing.T) {
 
 // Steps that were submitted when an end token was drawn change nothing.
 func TestNothingHappensAfterASampledEnd(t *testing.T) {
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		prompt, settings := passageIDs(t)[:promptTokens], kv("h2o", "24", 0.5, 16)
 		g := model.Generation{Tokens: newTokens, Sampling: deviceSampling(ref.Sampling{Temperature: 1, TopK: 50, Presence: 1, Seed: 4})}
 		endless, _ := continued(t, openSession(t, builtinOn(t, d), settings, 200), prompt, g, false)
@@ -170,7 +170,7 @@ func TestNothingHappensAfterASampledEnd(t *testing.T) {
 
 // A model whose logits are broken does not decode on, and the error names the first one.
 func TestBrokenLogitsEndTheDecoding(t *testing.T) {
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		s, file := savedSmall(t, d)
 		for _, c := range []struct {
 			at    int

@@ -94,7 +94,7 @@ func restore(t testing.TB, s *model.Session, from []byte) {
 // A session that was saved between two turns, and restored in another one, ends bit for bit like one that went on; so does
 // one that was restored in the middle of a generation, in a session for more tokens that had done something else before.
 func TestRestoredSessionsGoOnAsIfNothingHadBeen(t *testing.T) {
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		m, ids := builtinOn(t, d), passageIDs(t)
 		c := conversation{ids[:70], ids[100:145], 24}
 		if slow(d) {
@@ -165,7 +165,7 @@ func payload(file []byte) []byte {
 // What a session was opened for may differ from what it is restored into: its length, and with it what is allocated and how
 // many rows a chunk has, as long as that has made no difference yet.
 func TestSessionsMayBeRestoredIntoLongerOnes(t *testing.T) {
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		m, ids := builtinOn(t, d), passageIDs(t)
 		for _, settings := range []h2o.Settings{fullKV(64), typed(kv("h2o", "48", 0.5, 64), "q8_0"), kv("h2o", "12", 0.5, 64), kv("streaming", "24", 0, 64)} {
 			for _, tokens := range []int{1, 2, 3, 33} {

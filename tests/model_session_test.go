@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"vkdecode/h2o"
@@ -19,7 +20,11 @@ import (
 )
 
 // engines are shared by the tests of the process, for drivers compile slowly; so are two models on each of them.
-var engines = map[*vk.Device]*sharedEngine{}
+// A device's test runs alone on it.
+var engines = struct {
+	sync.Mutex
+	of map[*vk.Device]*sharedEngine
+}{of: map[*vk.Device]*sharedEngine{}}
 
 type sharedEngine struct {
 	*runtime.Engine
@@ -27,10 +32,12 @@ type sharedEngine struct {
 }
 
 func engineOf(d *vk.Device) *sharedEngine {
-	if engines[d] == nil {
-		engines[d] = &sharedEngine{Engine: runtime.NewEngine(d)}
+	engines.Lock()
+	defer engines.Unlock()
+	if engines.of[d] == nil {
+		engines.of[d] = &sharedEngine{Engine: runtime.NewEngine(d)}
 	}
-	return engines[d]
+	return engines.of[d]
 }
 
 // slow tells whether a device is one that tests must spare: SwiftShader takes several times as long as lavapipe.

@@ -25,7 +25,7 @@ func syntheticShape(t *testing.T, text string) model.Shape {
 
 // A model of random weights decodes, in every weight type, and its logits are neither all alike nor out of range.
 func TestSyntheticModelsDecode(t *testing.T) {
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		for _, kind := range shaders.WeightTypes {
 			s, err := model.NewSynthetic(engineOf(d).Engine, syntheticShape(t, "llama-3m:"+kind))
 			if err != nil {

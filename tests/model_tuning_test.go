@@ -49,7 +49,7 @@ func TestGPUTuningAgreesWithTheReference(t *testing.T) {
 				Logits floats
 			}
 			readJSON(t, "testdata/llama/"+name+".json", &want)
-			drivers.Each(t, func(t *testing.T, d *vk.Device) {
+			drivers.Together(t, func(t *testing.T, d *vk.Device) {
 				info := d.Info
 				info.Kind = "discrete"
 				e := runtime.NewEngine(d)

@@ -23,7 +23,7 @@ type turn struct {
 // A second prompt goes on from the state of the first, as if all had been one prompt; after a reset nothing of it is left.
 // The last token that was generated is not in the cache yet: it begins the next prompt.
 func TestSecondPromptContinuesTheFirst(t *testing.T) {
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		m, ids := builtinOn(t, d), passageIDs(t)
 		for _, settings := range []h2o.Settings{fullKV(1), kv("h2o", "24", 0.5, 1), kv("window", "24", 0, 1), kv("streaming", "24", 0, 1)} {
 			s := openSession(t, m, settings, 400)

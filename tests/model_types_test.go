@@ -41,7 +41,7 @@ func TestLogitsAreAsExactAsTheStepsOfTheTypes(t *testing.T) {
 				Logits floats
 			}
 			readJSON(t, "testdata/llama/"+name+".json", &want)
-			drivers.Each(t, func(t *testing.T, d *vk.Device) {
+			drivers.Together(t, func(t *testing.T, d *vk.Device) {
 				m := loadModel(t, d, "testdata/llama/"+name+".gguf")
 				logits := func(types string, chunk int) []float32 {
 					return promptLogits(t, openSession(t, m, typed(fullKV(chunk), types), len(want.IDs)), want.IDs)
@@ -74,7 +74,7 @@ func TestLogitsAreAsExactAsTheStepsOfTheTypes(t *testing.T) {
 // The kernels of a GPU hold the same blocks: what they differ in is the order of sums.
 func TestGPUTuningHoldsTheSameBlocks(t *testing.T) {
 	ids := passageIDs(t)[:60]
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		info := d.Info
 		info.Kind = "discrete"
 		e := runtime.NewEngine(d)
@@ -96,7 +96,7 @@ func TestGPUTuningHoldsTheSameBlocks(t *testing.T) {
 
 // A budget that is never exceeded changes nothing, whatever the types; one that is, does.
 func TestBudgetForAllTokensEqualsFullInEveryType(t *testing.T) {
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		m, prompt := builtinOn(t, d), passageIDs(t)[:60]
 		for _, types := range append(slices.Clone(shaders.CacheTypes), quantised[2:]...) {
 			full := decode(t, openSession(t, m, typed(fullKV(32), types), 80), prompt, 20, true)
@@ -113,7 +113,7 @@ func TestBudgetForAllTokensEqualsFullInEveryType(t *testing.T) {
 
 // Every policy runs with every type, in the prompt and after it, and keeps what it may.
 func TestEveryPolicyRunsWithEveryType(t *testing.T) {
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		m, ids := builtinOn(t, d), passageIDs(t)[:90]
 		for _, policy := range h2o.Names() {
 			for _, types := range append(slices.Clone(shaders.CacheTypes), quantised[2:]...) {

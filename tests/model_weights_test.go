@@ -193,7 +193,7 @@ func compareWeights(t *testing.T, e *runtime.Engine, name string, data []byte) {
 // Every weight type decodes as its twin does in float64, in chunks and token by token, alone in a file and mixed.
 func TestEveryWeightTypeDecodesAsItsTwin(t *testing.T) {
 	files := weightFiles()
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		for name, f := range files {
 			compareWeights(t, engineOf(d).Engine, name, f)
 		}
@@ -203,7 +203,7 @@ func TestEveryWeightTypeDecodesAsItsTwin(t *testing.T) {
 // The kernels of a GPU, whose lanes share rows and the scales of super-blocks.
 func TestGPUTuningDecodesEveryWeightType(t *testing.T) {
 	files := weightFiles()
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		info := d.Info
 		info.Kind = "discrete"
 		e := runtime.NewEngine(d)

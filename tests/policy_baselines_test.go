@@ -39,7 +39,7 @@ func lastOf(budget, sinks int) func(seen int) []uint32 {
 
 // What each policy keeps where that is known without scores. Chunks of 13 do not divide the 100 tokens.
 func TestPoliciesKeepWhatTheyPromise(t *testing.T) {
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		m, ids := builtinOn(t, d), passageIDs(t)[:100]
 		for _, c := range []struct {
 			name     string
@@ -87,7 +87,7 @@ func pinned(s h2o.Settings, spans ...h2o.Span) h2o.Settings {
 
 // Sinks and pinned spans survive every policy that evicts, also where they meet or leave no slot for a window.
 func TestPinnedTokensSurvive(t *testing.T) {
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		m, ids := builtinOn(t, d), passageIDs(t)[:120]
 		spans := [][]h2o.Span{{{Begin: 3, End: 9}}, {{Begin: 0, End: 8}, {Begin: 30, End: 42}}, {{Begin: 2, End: 20}, {Begin: 15, End: 24}}}
 		for _, policy := range []string{"h2o", "window", "streaming"} {

@@ -10,7 +10,7 @@ import (
 )
 
 func TestH2OEvictsTheLowestScoresOverAPassage(t *testing.T) {
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		m, ids, budgets := builtinOn(t, d), passageIDs(t), []int{16, 64, 256}
 		if slow(d) {
 			ids, budgets = ids[:300], []int{16, 64}
@@ -41,7 +41,7 @@ func TestH2OEvictsTheLowestScoresOverAPassage(t *testing.T) {
 
 // Two runs over the passage, and one that records every step anew, leave the same scores, victims and log, bit for bit.
 func TestH2OIsTheSameInEveryRun(t *testing.T) {
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		m, ids, e := builtinOn(t, d), passageIDs(t), engineOf(d).Engine
 		if slow(d) {
 			ids = ids[:300]

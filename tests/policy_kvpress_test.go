@@ -154,7 +154,7 @@ func compareRuns(t *testing.T, m *model.Model, p *pressPrompt, bound float64, st
 
 func TestPromptsKeepWhatKvpressKeeps(t *testing.T) {
 	builtin, _ := pressPrompts(t)
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		step := 1
 		if slow(d) {
 			step = 3
@@ -165,7 +165,7 @@ func TestPromptsKeepWhatKvpressKeeps(t *testing.T) {
 
 func TestPromptsOfSmolLM2KeepWhatKvpressKeeps(t *testing.T) {
 	_, smollm2 := pressPrompts(t)
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		if slow(d) {
 			return // the built-in model runs the same kernels
 		}

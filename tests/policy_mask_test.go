@@ -14,7 +14,7 @@ const maskError = 1e-5
 
 // Dropping a token is the same as giving it -inf for all queries that come later.
 func TestEvictionEqualsAMask(t *testing.T) {
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		m, ids := builtinOn(t, d), passageIDs(t)[:400]
 		if slow(d) {
 			ids = ids[:150]
@@ -99,7 +99,7 @@ func TestWrongMasksAndAnglesAreFound(t *testing.T) {
 // know nothing of what came before.
 func TestTextGivesTheSameLogitsAtAnyOffset(t *testing.T) {
 	const budget, offset = 8, 300
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		m, ids := builtinOn(t, d), passageIDs(t)
 		text, reach := ids[1000:1100], len(m.Layers)*budget
 		moved := append(append([]int32{}, ids[:offset]...), text...)

@@ -56,7 +56,7 @@ func compareVictims(h *history, r streamRun) (compared int, err error) {
 func TestH2OEvictsTheReferencesVictims(t *testing.T) {
 	var r streamReference
 	readJSON(t, "testdata/h2o.json", &r)
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		m := builtinOn(t, d)
 		for _, run := range r.Runs {
 			name := fmt.Sprintf("chunk %d, budget %d, recent %d", run.Chunk, run.Budget, run.Recent)
@@ -82,7 +82,7 @@ func TestH2OEvictsTheReferencesVictims(t *testing.T) {
 func TestH2OWithOtherSettingsEvictsOthers(t *testing.T) {
 	var r streamReference
 	readJSON(t, "testdata/h2o.json", &r)
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		run := r.Runs[slices.IndexFunc(r.Runs, func(r streamRun) bool { return r.Chunk == 1 && r.Recent == r.Budget/2 })]
 		for name, change := range map[string]func(*h2o.Settings){
 			"a shorter window": func(s *h2o.Settings) { s.RecentRatio = float64(run.Recent-1) / float64(run.Budget) },

@@ -27,7 +27,7 @@ func specs() (all []string) {
 // Every policy keeps what its rule says, by the scores read back from the device, and these are the twin's: in a prompt,
 // in the steps decoded after it, and in a second turn.
 func TestPoliciesFollowTheirRules(t *testing.T) {
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		m, ids := builtinOn(t, d), passageIDs(t)[:260]
 		if slow(d) {
 			ids = ids[:130]
@@ -42,7 +42,7 @@ func TestPoliciesFollowTheirRules(t *testing.T) {
 
 // Prompts and decoding may have policies of their own, and a prompt may be cut to the budget once or chunk by chunk.
 func TestPromptsHavePoliciesOfTheirOwn(t *testing.T) {
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		m, ids := builtinOn(t, d), passageIDs(t)[:130]
 		for _, c := range []struct{ policy, prefill, prompt, positions string }{
 			{"h2o", "", "exact", ""},
@@ -72,7 +72,7 @@ func TestPromptsHavePoliciesOfTheirOwn(t *testing.T) {
 
 // Layers may have budgets of their own, in a recent and a heavy part: fewer slots than the others, more, or only a window.
 func TestLayersHaveBudgetsOfTheirOwn(t *testing.T) {
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		m, ids := builtinOn(t, d), passageIDs(t)[:130]
 		layers, err := h2o.ParseLayers("0:4+12,1:50%+10%,2:24+1")
 		if err != nil {

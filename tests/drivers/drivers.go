@@ -30,8 +30,21 @@ func Names() []string {
 // A validation message fails the subtest.
 func Each(t *testing.T, f func(t *testing.T, d *vk.Device)) {
 	t.Helper()
+	each(t, f, func(*testing.T) {})
+}
+
+// Together is Each for tests that take long: the drivers run side by side, once the test function has returned. f must not
+// write what it shares with the other driver, nor measure the process.
+func Together(t *testing.T, f func(t *testing.T, d *vk.Device)) {
+	t.Helper()
+	each(t, f, (*testing.T).Parallel)
+}
+
+func each(t *testing.T, f func(t *testing.T, d *vk.Device), begin func(*testing.T)) {
+	t.Helper()
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
+			begin(t)
 			d := shared(t, name)
 			t.Cleanup(func() { failOnMessages(t, d.Instance()) })
 			f(t, d)
