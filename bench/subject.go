@@ -134,18 +134,20 @@ func (s *subject) process(ctx context.Context, m *model.Model, tokens int) (took
 	case s.rows == 0:
 		err = s.session.Prompt(ctx, ids, model.Observer{}, nil)
 	case s.rows == 1:
-		_, err = s.session.Generate(ctx, model.Generation{Tokens: tokens + 1, Emit: func(int32) error {
-			if len(s.session.Tokens) == s.depth { // the first one comes from logits that were there before
-				begin = time.Now()
-			}
-			return nil
-		}})
+		err = s.decode(ctx, m, tokens)
 	default:
 		for ; len(ids) > 0 && err == nil && ctx.Err() == nil; ids = ids[s.rows:] {
 			err = s.session.Rows(ids[:s.rows])
 		}
 	}
 	return time.Since(begin), err
+}
+
+// decode processes so many tokens one by one, beginning with any: an empty or filled session has no logits to go on from.
+func (s *subject) decode(ctx context.Context, m *model.Model, tokens int) error {
+	s.session.Pending = made(1, m.Vocab)[0]
+	_, err := s.session.Generate(ctx, model.Generation{Tokens: tokens, Continue: true, Emit: func(int32) error { return nil }})
+	return err
 }
 
 // made are token ids, the same in every run. Speed does not depend on what they say.
@@ -185,7 +187,7 @@ func (s *subject) time(ctx context.Context, b *Bench) (err error) {
 			times = s.session.RowTimes
 			err = s.session.Rows(made(s.rows, b.Model.Vocab))
 		} else {
-			_, err = s.session.Generate(ctx, model.Generation{Tokens: 2, Emit: func(int32) error { return nil }})
+			err = s.decode(ctx, b.Model, 1)
 		}
 		if err != nil {
 			return err

@@ -83,7 +83,7 @@ func TestBenchMeasuresEverySettingAtEveryDepth(t *testing.T) {
 				t.Errorf("%s: %g times as fast as full, %g live slots", where, *r.DecodeVsFull, *r.LiveSlots)
 			}
 		}
-		if full, evicting := got[4], got[5]; *full.KVBytes != 2*2*2*32*3*306 || *evicting.KVBytes >= *full.KVBytes || *evicting.StepBytes >= *full.StepBytes {
+		if full, evicting := got[4], got[5]; *full.KVBytes != 2*2*2*64*3*306 || *evicting.KVBytes >= *full.KVBytes || *evicting.StepBytes >= *full.StepBytes {
 			t.Errorf("K and V of %d bytes and %d, steps that read %d and %d", *full.KVBytes, *evicting.KVBytes, *full.StepBytes, *evicting.StepBytes)
 		}
 		file, err := os.Open("r.csv")
@@ -118,7 +118,7 @@ func kernelsOf(t *testing.T, where string, r bench.Result) {
 			t.Errorf("%s: %+v", where, k)
 		}
 		all += k.MS
-		if slices.Contains([]string{"score", "evict", "compact"}, k.Name) {
+		if slices.Contains([]string{"shares", "score", "evict", "compact"}, k.Name) {
 			own += k.MS
 		}
 		names = append(names, k.Name)
@@ -137,7 +137,7 @@ func TestBenchPrintsTables(t *testing.T) {
 	got := vkdecode(t, args...)
 	got.want(t, exitOK)
 	for _, part := range []string{"synthetic:llama-3m:q4_0 on ", "GB/s read", "policy  budget  depth  rows  slots  prompt tok/s", "\nfull    100%      100     1    106", "\nh2o     16        100     1     16", "of a step", "scoring", "J/token",
-		"ms by kernel\n\npolicy  budget  depth  rows  ", "  matmul", "  attend_values"} {
+		"ms by kernel\n\npolicy  budget  depth  rows  ", "  matmul", "  attend_token"} {
 		if !strings.Contains(got.stdout, part) {
 			t.Errorf("%q is missing in:\n%s", part, got.stdout)
 		}
