@@ -21,7 +21,8 @@ uint to, top; // the row's first element of Peaks; the largest key so far
 
 void take(uint block, bool sees) {
     uvec4 most = uvec4(0);
-    [[unroll]] for (uint q = 0; q < BLOCK; q++) most = max(most, keys_of(block * BLOCK + q, push.stride, sees));
+    [[dont_unroll]] for (uint q = 0; q < BLOCK; q++) // unrolled, SwiftShader takes minutes to compile it
+        most = max(most, keys_of(block * BLOCK + q, push.stride, sees));
     uint peak = max(max(most.x, most.y), max(most.z, most.w));
     peaks[to + block] = peak;
     top = max(top, peak);

@@ -21,7 +21,7 @@ float peak, by;
 
 uvec2 sum_of(uint block, bool sees) {
     uvec2 sum = uvec2(0);
-    [[unroll]] for (uint q = 0; q < BLOCK; q++) {
+    [[dont_unroll]] for (uint q = 0; q < BLOCK; q++) { // as in sample_peaks.comp
         uvec4 key = keys_of(block * BLOCK + q, push.stride, sees);
         [[unroll]] for (uint e = 0; e < 4; e++) sum = wide_add(sum, weight(key[e], peak, by));
     }
