@@ -99,7 +99,7 @@ uint list_candidates(uint tall) {
     uint count = 0;
     for (uint base = 0; base < tall * BLOCK; base += crew) {
         uint i = base + lane, quad = list[spare + min(i / BLOCK, tall - 1)].x * BLOCK + i % BLOCK;
-        uvec4 key = keys_of(quad, push.stride);
+        uvec4 key = keys_of(quad, push.stride, sees());
         bvec4 counts = greaterThanEqual(key, uvec4(i < tall * BLOCK ? least : NONE));
         uint own = uint(counts.x) + uint(counts.y) + uint(counts.z) + uint(counts.w), to = first + HEAD + count + scan_add(own);
         [[unroll]] for (uint e = 0; e < 4; e++)

@@ -17,17 +17,25 @@ layout(push_constant) uniform Push {
 } push;
 layout(binding = 4) writeonly buffer Peaks { uint peaks[]; }; // (wanted rows, blocks + workgroups of a row) keys
 
+uint to, top; // the row's first element of Peaks; the largest key so far
+
+void take(uint block, bool sees) {
+    uvec4 most = uvec4(0);
+    [[dont_unroll]] for (uint q = 0; q < BLOCK; q++) // unrolled, SwiftShader takes minutes to compile it
+        most = max(most, keys_of(block * BLOCK + q, push.stride, sees));
+    uint peak = max(max(most.x, most.y), max(most.z, most.w));
+    peaks[to + block] = peak;
+    top = max(top, peak);
+}
+
 void main() {
     if (gl_WorkGroupID.y >= step_outs() || step_done()) return;
     begin_row(gl_WorkGroupID.y, push.vocab);
-    uint to = row * (blocks() + gl_NumWorkGroups.x), top = 0;
-    for (uint b = gl_GlobalInvocationID.x; b < blocks(); b += gl_WorkGroupSize.x * gl_NumWorkGroups.x) {
-        uvec4 most = uvec4(0);
-        [[unroll]] for (uint q = 0; q < BLOCK; q++) most = max(most, keys_of(b * BLOCK + q, push.stride));
-        uint peak = max(max(most.x, most.y), max(most.z, most.w));
-        peaks[to + b] = peak;
-        top = max(top, peak);
-    }
+    to = row * (blocks() + gl_NumWorkGroups.x);
+    top = 0;
+    uint first = gl_GlobalInvocationID.x, crew = gl_WorkGroupSize.x * gl_NumWorkGroups.x;
+    for (uint b = sees() ? blocks() : first; b < blocks(); b += crew) take(b, false);
+    for (uint b = sees() ? first : blocks(); b < blocks(); b += crew) take(b, true);
     top = ~reduce_min(~top);
     if (gl_LocalInvocationID.x == 0) peaks[to + blocks() + gl_WorkGroupID.x] = top;
 }

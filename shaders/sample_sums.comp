@@ -17,6 +17,17 @@ layout(push_constant) uniform Push {
 IN_UINT(4, Peaks)                                           // (wanted rows, blocks + workgroups of a row) keys
 layout(binding = 5) writeonly buffer Sums { uvec2 sums[]; }; // (wanted rows, blocks) whole numbers of 64 bits
 
+float peak, by;
+
+uvec2 sum_of(uint block, bool sees) {
+    uvec2 sum = uvec2(0);
+    [[dont_unroll]] for (uint q = 0; q < BLOCK; q++) { // as in sample_peaks.comp
+        uvec4 key = keys_of(block * BLOCK + q, push.stride, sees);
+        [[unroll]] for (uint e = 0; e < 4; e++) sum = wide_add(sum, weight(key[e], peak, by));
+    }
+    return sum;
+}
+
 void main() {
     if (gl_WorkGroupID.y >= step_outs() || step_done()) return;
     begin_row(gl_WorkGroupID.y, push.vocab);
@@ -25,13 +36,9 @@ void main() {
     for (uint i = gl_LocalInvocationID.x; i < gl_NumWorkGroups.x; i += gl_WorkGroupSize.x) top = max(top, LOAD1(Peaks, from + i));
     top = ~reduce_min(~top);
     if (top < LEAST || top >= BROKEN) return;
-    float peak = of_key(top), by = top_p != 0 ? LOG2E : scale;
-    for (uint b = gl_GlobalInvocationID.x; b < blocks(); b += gl_WorkGroupSize.x * gl_NumWorkGroups.x) {
-        uvec2 sum = uvec2(0);
-        [[unroll]] for (uint q = 0; q < BLOCK; q++) {
-            uvec4 key = keys_of(b * BLOCK + q, push.stride);
-            [[unroll]] for (uint e = 0; e < 4; e++) sum = wide_add(sum, weight(key[e], peak, by));
-        }
-        sums[row * blocks() + b] = sum;
-    }
+    peak = of_key(top);
+    by = top_p != 0 ? LOG2E : scale;
+    uint first = gl_GlobalInvocationID.x, crew = gl_WorkGroupSize.x * gl_NumWorkGroups.x;
+    for (uint b = sees() ? blocks() : first; b < blocks(); b += crew) sums[row * blocks() + b] = sum_of(b, false);
+    for (uint b = sees() ? first : blocks(); b < blocks(); b += crew) sums[row * blocks() + b] = sum_of(b, true);
 }

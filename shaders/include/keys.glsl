@@ -4,11 +4,14 @@ IN_UVEC4(3, Adjust) // (wanted rows, quads, 2) uvec4: of each token how often it
 
 const uint SEES = 1; // flag: Adjust is looked at
 
+// Whether penalties or biases have a say. Long loops are there twice, for either answer: lavapipe runs both sides of an if.
+bool sees() { return (flags & SEES) != 0; }
+
 // The keys of four tokens. Every step is rounded by itself (precise), so that the twin gets the same bits.
-uvec4 keys_of(uint quad, uint stride) {
+uvec4 keys_of(uint quad, uint stride, bool sees) {
     uint at = min(quad, quads() - 1);
     precise vec4 x = LOAD(Logits, row * stride + at);
-    for (uint once = flags & SEES; once > 0; once--) { // a loop, for lavapipe runs the body of an if whatever its condition
+    if (sees) {
         uvec4 a = LOAD(Adjust, 2 * (row * quads() + at)), b = LOAD(Adjust, 2 * (row * quads() + at) + 1), seen = uvec4(a.xz, b.xz);
         precise vec4 often = frequency * vec4(seen);
         precise vec4 penalty = often + presence;
