@@ -90,7 +90,7 @@ func TestWrongShapesAreRefused(t *testing.T) {
 		"":                {`shape ""`, "llama-7b"},
 		"llama-9b:q4_0":   {`shape "llama-9b"`, "llama-135m, llama-1b, llama-7b"},
 		"llama-7b":        {"no weight type", "llama-7b:q4_0"},
-		"llama-7b:q9_9":   {`weight type "q9_9"`, "q4_0, q4_1, q8_0"},
+		"llama-7b:q9_9":   {`weight type "q9_9"`, "q4_0, q4_1, q4_k, q5_0"},
 		"llama-7b:":       {`weight type ""`},
 		"llama-7b:q4_0:x": {`weight type "q4_0:x"`},
 	} {
@@ -147,8 +147,8 @@ func TestSyntheticModelsAreTheSameEveryTime(t *testing.T) {
 // A step reads every matrix but an embedding of its own, and multiplies with every one.
 func TestTheWorkOfAStepIsThatOfItsMatrices(t *testing.T) {
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {
-		const head = 128 * 2048
-		layers := 3 * (128*(4*32+2*2*32) + 4*32*128 + 3*128*352)
+		const head = 256 * 2048
+		layers := 3 * (256*(4*64+2*2*64) + 4*64*256 + 3*256*768)
 		for _, tied := range []bool{true, false} {
 			s := syntheticShape(t, "llama-3m:f32")
 			s.Tied = tied
