@@ -56,6 +56,7 @@ type Exam struct {
 	Emit   func(Result)   // takes each result as it is known, may be nil
 
 	reference *reference
+	engine    *runtime.Engine // one for all tunings: pipelines are the same ones
 	report    *Report
 }
 
@@ -65,7 +66,7 @@ func NewExam(d *vk.Device) (*Exam, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Exam{Device: d, Tuning: runtime.TuningFor(d.Info), reference: r}, nil
+	return &Exam{Device: d, Tuning: runtime.TuningFor(d.Info), reference: r, engine: runtime.NewEngine(d)}, nil
 }
 
 // finding is what a check measured. The error that comes with one is a reason why there is nothing to measure.
@@ -168,7 +169,8 @@ func (x *Exam) admit(t runtime.Tuning) (*patient, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newPatient(x.Device, t, file)
+	x.engine.Tuning = t // no model of another one is open
+	return newPatient(x.engine, file)
 }
 
 // Quick is the smallest examination that proves that a device computes right under the tuning: prompts in chunks and

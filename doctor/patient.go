@@ -21,15 +21,12 @@ type patient struct {
 	file   *gguf.File
 }
 
-func newPatient(d *vk.Device, t runtime.Tuning, file *gguf.File) (*patient, error) {
-	p := &patient{device: d, engine: runtime.NewEngine(d), file: file}
-	p.engine.Tuning = t
-	m, err := model.Load(p.engine, file, nil)
+func newPatient(e *runtime.Engine, file *gguf.File) (*patient, error) {
+	m, err := model.Load(e, file, nil)
 	if err != nil {
 		return nil, err
 	}
-	p.model = m
-	return p, nil
+	return &patient{device: e.Device, engine: e, model: m, file: file}, nil
 }
 
 func (p *patient) close() { p.model.Close() }
@@ -53,11 +50,11 @@ func (p *patient) full(types string, chunk, length int) (*model.Session, error) 
 	return p.open(policy, budget, 0.5, types, chunk, length)
 }
 
-// bounds are what the logits may differ from the reference's, as a normalised squared error, by the type of K and V. The
-// sums are f32 and the driver's: 1e-11 for exact arithmetic. A number that falls on the other side of a rounding step
-// than the reference's takes a whole step, and the wider the steps of the type the more that counts. Leaving the scale of
-// one block out, or cutting where a type rounds, costs ten times the bound or more: the steps themselves are 8e-9 for
-// f16, 8e-6 for q8_0 and 2e-3 for q4_0.
+// bounds are what the logits may differ from the reference's, as a normalised squared error, by the type of K and V. Where
+// no number is rounded otherwise than in the reference, sums in f32 come to 1e-13. A key or value that falls on the other
+// side of a rounding step takes a whole step: one such came to 6e-12 in f16 and 6e-8 in q8_0, and would to 2e-5 in q4_0.
+// The bounds leave room for some of them. Keys and values that are not rounded at all are 8e-9, 8e-6 and 2e-3 away, so
+// that a cache of another type than it says is found, too.
 var bounds = map[string]float64{"f32": 1e-9, "f16": 1e-9, "q8_0": 1e-6, "q4_0": 1e-4}
 
 // logits checks those of the reference's positions, in chunks of so many tokens.

@@ -11,10 +11,11 @@ import (
 	"vkdecode/replay"
 )
 
-// scoreBound is how far a score may lie from the reference's, relative to it. Exponentials of f32 logits and the driver's
-// exp come to a few 1e-6; a probability that is left out of a sum, to 1e-2. It is far below the gaps between the scores
-// that decide, so that the victims are certain.
-const scoreBound = 1e-4
+// scoreBounds are how far a score may lie from the reference's, relative to it, by the type of K and V. Sums and
+// exponentials in f32 come to a few 1e-6; a key in f16 that is rounded to the other side than the reference's, to 1e-4. A
+// probability that is left out of a sum is 1e-2. They are below half of the gaps between scores that decide, so that the
+// victims are certain.
+var scoreBounds = map[string]float64{"f32": 5e-5, "f16": 5e-4}
 
 // stepwise runs a policy over the reference's prompt and shows what it did at every step.
 func (p *patient) stepwise(ctx context.Context, r *reference, run *policyRun, each func(s *model.Session, step model.Step, last bool) error) error {
@@ -34,7 +35,7 @@ func (p *patient) stepwise(ctx context.Context, r *reference, run *policyRun, ea
 
 // scores checks those that are left at the end.
 func (p *patient) scores(ctx context.Context, r *reference, run *policyRun) (finding, error) {
-	f, count := finding{what: "relative error", bound: scoreBound}, 0
+	f, count := finding{what: "relative error", bound: scoreBounds[run.Type]}, 0
 	err := p.stepwise(ctx, r, run, func(s *model.Session, step model.Step, last bool) error {
 		if !last {
 			return nil
@@ -72,10 +73,10 @@ func (p *patient) scores(ctx context.Context, r *reference, run *policyRun) (fin
 func (p *patient) victims(ctx context.Context, r *reference, run *policyRun) (finding, error) {
 	f, at := finding{what: "wrong victims"}, 0
 	var twin *replay.Twin
-	if run.Gap < 2*scoreBound {
-		return f, fmt.Errorf("doctor: reference of %s: scores %g apart decide, want %g at least", run.Policy, run.Gap, 2*scoreBound)
+	if least := 2 * scoreBounds[run.Type]; !(run.Gap > least) {
+		return f, fmt.Errorf("doctor: reference of %s: scores %g apart decide, want more than %g", run.Policy, run.Gap, least)
 	}
-	s := func(s *model.Session, step model.Step, last bool) error {
+	watch := func(s *model.Session, step model.Step, last bool) error {
 		state, err := s.Cache().State(0)
 		if err != nil {
 			return err
@@ -98,7 +99,7 @@ func (p *patient) victims(ctx context.Context, r *reference, run *policyRun) (fi
 		at++
 		return nil
 	}
-	if err := p.stepwise(ctx, r, run, s); err != nil {
+	if err := p.stepwise(ctx, r, run, watch); err != nil {
 		return f, err
 	}
 	switch {
