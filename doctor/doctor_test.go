@@ -1,0 +1,128 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"vkdecode/shaders"
+	"vkdecode/tests/drivers"
+	"vkdecode/vk"
+)
+
+// examOf prepares an examination that logs its results.
+func examOf(t *testing.T, d *vk.Device) *Exam {
+	t.Helper()
+	x, err := NewExam(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Emit = func(r Result) { t.Logf("%s passes %v, %.0f ms", r, r.Passes, r.MS) }
+	return x
+}
+
+func TestGoodDevicesPassEveryCheck(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		r, err := examOf(t, d).Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.Passes || len(r.Off) > 0 || r.Tuning != examOf(t, d).Tuning {
+			t.Errorf("passes %v, without %q, tuning %+v", r.Passes, r.Off, r.Tuning)
+		}
+		count := map[Role]int{}
+		var names []string
+		for _, c := range r.Results {
+			count[c.Role]++
+			if !c.Passes || c.Error == nil || c.What == "" {
+				t.Errorf("%+v", c)
+			}
+			if slices.Contains(names, c.Check) {
+				t.Errorf("two checks are called %q", c.Check)
+			}
+			names = append(names, c.Check)
+		}
+		if count[Required] != 2*len(cacheTypes)+2*4+4 || count[Optional] < 3 || count[Spare] < 1 {
+			t.Errorf("%v checks", count)
+		}
+	})
+}
+
+func TestTheQuickCheckPassesOnGoodDevices(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		r, err := examOf(t, d).Quick(t.Context())
+		if err != nil || !r.Passes || len(r.Results) != 1 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}
+
+func TestAnInterruptedExaminationHasNoVerdict(t *testing.T) {
+	x := examOf(t, drivers.Open(t, drivers.Names()[0], false))
+	ctx, cancel := context.WithCancel(t.Context())
+	x.Emit = func(Result) { cancel() }
+	if _, err := x.Run(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("run: %v", err)
+	}
+	if r, err := x.Quick(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("quick: %+v, %v", r, err)
+	}
+}
+
+// moduleOf is a kernel as a device runs it.
+func moduleOf(t *testing.T, k shaders.Kernel, v shaders.Variant) *vk.Module {
+	t.Helper()
+	c, err := k.Call(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Module
+}
+
+// paths and forms that compute wrong are found and left out, and the device goes on without them.
+func TestWrongPathsAreTurnedOff(t *testing.T) {
+	driver := drivers.Names()[0]
+	for _, c := range []struct {
+		name   string
+		kernel shaders.Kernel
+		off    func(x *Exam) string
+	}{
+		{"attend_token", shaders.AttendToken{}, func(*Exam) string { return tokenAttention }},
+		{"rms_norm", shaders.RmsNorm{}, func(x *Exam) string { return formNames[x.Tuning.Form] }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := examOf(t, drivers.Open(t, driver, false))
+			drivers.Break(t, moduleOf(t, c.kernel, shaders.Variant{Form: x.Tuning.Form, Cache: "f16"}))
+			drivers.Break(t, moduleOf(t, c.kernel, shaders.Variant{Form: x.Tuning.Form, Cache: "f32"}))
+			r, err := x.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := []string{c.off(x)}; !r.Passes || !slices.Equal(r.Off, want) {
+				t.Errorf("passes %v, without %q, want %q", r.Passes, r.Off, want)
+			}
+			if t1 := Without(x.Tuning, x.Device.Info, r.Off); t1 != r.Tuning {
+				t.Errorf("later runs use %+v, checked was %+v", t1, r.Tuning)
+			}
+		})
+	}
+}
+
+// What no other way stands in for makes the device unfit.
+func TestAWrongKernelMakesTheDeviceUnfit(t *testing.T) {
+	x := examOf(t, drivers.Open(t, drivers.Names()[0], false))
+	for _, f := range forms {
+		drivers.Break(t, moduleOf(t, shaders.RmsNorm{}, shaders.Variant{Form: f}))
+	}
+	for name, examine := range map[string]func(context.Context) (*Report, error){"quick": x.Quick, "all": x.Run} {
+		r, err := examine(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := VerdictOf(r, x.Tuning, name == "quick")
+		if r.Passes || len(v.Failed()) == 0 || v.Err() == nil {
+			t.Errorf("%s: passes: %+v", name, r.Results)
+		}
+	}
+}
