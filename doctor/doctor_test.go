@@ -80,26 +80,33 @@ func moduleOf(t *testing.T, k shaders.Kernel, v shaders.Variant) *vk.Module {
 	return c.Module
 }
 
-// paths and forms that compute wrong are found and left out, and the device goes on without them.
+// Paths and forms that compute wrong are found and left out, and the device goes on without them.
 func TestWrongPathsAreTurnedOff(t *testing.T) {
 	driver := drivers.Names()[0]
 	for _, c := range []struct {
 		name   string
 		kernel shaders.Kernel
-		off    func(x *Exam) string
+		caches []string // types of which there is a module each; an empty one where it has none
+		forms  int      // that compute wrong: the own one first
+		off    func(f []shaders.Form) []string
 	}{
-		{"attend_token", shaders.AttendToken{}, func(*Exam) string { return tokenAttention }},
-		{"rms_norm", shaders.RmsNorm{}, func(x *Exam) string { return formNames[x.Tuning.Form] }},
+		{"attend_token", shaders.AttendToken{}, []string{"f32", "f16"}, 1, func([]shaders.Form) []string { return []string{tokenAttention} }},
+		{"rms_norm", shaders.RmsNorm{}, []string{""}, 1, func(f []shaders.Form) []string { return []string{formNames[f[0]]} }},
+		{"rms_norm in two forms", shaders.RmsNorm{}, []string{""}, 2, func(f []shaders.Form) []string { return []string{formNames[f[0]], formNames[f[1]]} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := examOf(t, drivers.Open(t, driver, false))
-			drivers.Break(t, moduleOf(t, c.kernel, shaders.Variant{Form: x.Tuning.Form, Cache: "f16"}))
-			drivers.Break(t, moduleOf(t, c.kernel, shaders.Variant{Form: x.Tuning.Form, Cache: "f32"}))
+			wrong := append([]shaders.Form{x.Tuning.Form}, slices.DeleteFunc(slices.Clone(forms), func(f shaders.Form) bool { return f == x.Tuning.Form })...)
+			for _, cache := range c.caches {
+				for _, f := range wrong[:c.forms] {
+					drivers.Break(t, moduleOf(t, c.kernel, shaders.Variant{Form: f, Cache: cache}))
+				}
+			}
 			r, err := x.Run(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := []string{c.off(x)}; !r.Passes || !slices.Equal(r.Off, want) {
+			if want := c.off(wrong); !r.Passes || !slices.Equal(r.Off, want) {
 				t.Errorf("passes %v, without %q, want %q", r.Passes, r.Off, want)
 			}
 			if t1 := Without(x.Tuning, x.Device.Info, r.Off); t1 != r.Tuning {

@@ -103,34 +103,33 @@ func bare(t runtime.Tuning, info vk.DeviceInfo) runtime.Tuning {
 }
 
 // forms checks every form that the device can run, on its own, and returns the bare tuning with the one to be used: that
-// of the examined tuning unless it fails and another one passes.
-func (x *Exam) forms(ctx context.Context) (runtime.Tuning, error) {
-	info := x.Device.Info
-	var chosen *runtime.Tuning
-	for _, f := range append([]shaders.Form{x.Tuning.Form}, forms...) {
-		if chosen != nil && f == x.Tuning.Form || !canRun(info, f) && f != x.Tuning.Form {
-			continue
-		}
+// of the examined tuning unless it fails and another one passes. Then spare ones that fail are off, too.
+func (x *Exam) forms(ctx context.Context) (chosen runtime.Tuning, err error) {
+	info, own := x.Device.Info, x.Tuning.Form
+	chosen = bare(x.Tuning, info) // also if none passes: the required checks will tell
+	found := false
+	var wrong []string
+	for _, f := range append([]shaders.Form{own}, slices.DeleteFunc(slices.Clone(forms), func(f shaders.Form) bool { return f == own || !canRun(info, f) })...) {
 		t, role := x.Tuning, Optional
-		if f != x.Tuning.Form {
+		if f != own {
 			t, role = runtime.TuningIn(info, f), Spare
-		} else if slices.ContainsFunc(x.report.Results, func(r Result) bool { return r.Path == formNames[f] }) {
-			continue
 		}
 		t = bare(t, info)
 		passes, err := x.try(ctx, Result{Check: "form: " + formNames[f], Role: role, Path: formNames[f]}, t)
 		if err != nil {
 			return t, err
 		}
-		if passes && chosen == nil {
-			chosen = &t
+		if passes && !found {
+			chosen, found = t, true
+		}
+		if !passes && f != own {
+			wrong = append(wrong, formNames[f])
 		}
 	}
-	if chosen == nil { // the required checks will tell, in the form that was meant
-		t := bare(x.Tuning, info)
-		chosen = &t
+	if slices.Contains(x.report.Off, formNames[own]) {
+		x.report.Off = append(x.report.Off, wrong...)
 	}
-	return *chosen, nil
+	return chosen, nil
 }
 
 // paths adds to a tuning the optional paths that the examined one takes, one after the other; one that fails stays off.

@@ -57,10 +57,10 @@ func ReadVerdict(folder string, info vk.DeviceInfo) *Verdict {
 		return nil
 	}
 	defer file.Close() // was only read
-	const most = 1 << 20
-	data, err := io.ReadAll(io.LimitReader(file, most))
+	const most = 1 << 20 // bytes, a hundred times what there is to tell
+	data, err := io.ReadAll(io.LimitReader(file, most+1))
 	v := new(Verdict)
-	if err != nil || json.Unmarshal(data, v) != nil {
+	if err != nil || len(data) > most || json.Unmarshal(data, v) != nil {
 		return nil
 	}
 	same := v.Format == verdictFormat && v.Kernels == shaders.Fingerprint() && v.UUID == info.UUID && v.Device == info.Name &&

@@ -9,7 +9,7 @@ import (
 )
 
 // Break makes a kernel compute something else until the end of the test, on pipelines that are compiled from now on: it
-// adds where it subtracted, or the other way round where it never does. No test that runs beside may use it.
+// adds where it subtracted, or the other way round where it never does. Twice is not at all. No test that runs beside may use it.
 func Break(t testing.TB, m *vk.Module) {
 	t.Helper()
 	const header, add, sub = 5, 129, 131 // words; OpFAdd, OpFSub
