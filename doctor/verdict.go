@@ -56,7 +56,7 @@ func ReadVerdict(folder string, info vk.DeviceInfo) *Verdict {
 	if err != nil {
 		return nil
 	}
-	defer file.Close() // was only read
+	defer file.Close()   // was only read
 	const most = 1 << 20 // bytes, a hundred times what there is to tell
 	data, err := io.ReadAll(io.LimitReader(file, most+1))
 	v := new(Verdict)

@@ -50,8 +50,8 @@ func readVerdict(t *testing.T, path string) (v doctor.Verdict) {
 	return v
 }
 
-// short is the shortest run there is.
-func short(more ...string) []string {
+// shortRun is the shortest run there is.
+func shortRun(more ...string) []string {
 	return append([]string{"run", builtinName, "--prompt-tokens", "1,2,3", "-n", "3", "--temp", "0"}, more...)
 }
 
@@ -59,16 +59,16 @@ const firstUse = "first use of this device and driver"
 
 func TestTheFirstRunChecksTheDeviceAndLaterOnesDoNot(t *testing.T) {
 	verdict := atFirstUse(t, nil)
-	r := vkdecode(t, short("-v", "--no-check")...)
+	r := vkdecode(t, shortRun("-v", "--no-check")...)
 	if r.want(t, exitOK); strings.Contains(r.stderr, firstUse) || verdict() != "" {
 		t.Errorf("checked with --no-check: %s", r.stderr)
 	}
-	r = vkdecode(t, short("-v")...)
+	r = vkdecode(t, shortRun("-v")...)
 	r.want(t, exitOK, firstUse, "NMSE")
 	if v := readVerdict(t, verdict()); !v.Quick || !v.Passes || len(v.Off) > 0 {
 		t.Errorf("%+v", v)
 	}
-	r = vkdecode(t, short("-v")...)
+	r = vkdecode(t, shortRun("-v")...)
 	if r.want(t, exitOK); strings.Contains(r.stderr, firstUse) {
 		t.Errorf("checked again: %s", r.stderr)
 	}
@@ -76,12 +76,12 @@ func TestTheFirstRunChecksTheDeviceAndLaterOnesDoNot(t *testing.T) {
 
 func TestADamagedVerdictIsMadeAnew(t *testing.T) {
 	verdict := atFirstUse(t, nil)
-	vkdecode(t, short()...).want(t, exitOK)
+	vkdecode(t, shortRun()...).want(t, exitOK)
 	path := verdict()
 	if err := os.WriteFile(path, []byte(`{"passes": fal`), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	vkdecode(t, short("-v")...).want(t, exitOK, firstUse)
+	vkdecode(t, shortRun("-v")...).want(t, exitOK, firstUse)
 	if v := readVerdict(t, path); !v.Passes {
 		t.Errorf("%+v", v)
 	}
@@ -91,7 +91,7 @@ func TestAnInterruptedCheckLeavesNoVerdict(t *testing.T) {
 	verdict := atFirstUse(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if code := run(ctx, short(), strings.NewReader(""), io.Discard, io.Discard); code != exitInterrupted || verdict() != "" {
+	if code := run(ctx, shortRun(), strings.NewReader(""), io.Discard, io.Discard); code != exitInterrupted || verdict() != "" {
 		t.Errorf("exit code %d, want %d; verdict %q", code, exitInterrupted, verdict())
 	}
 }
@@ -99,7 +99,7 @@ func TestAnInterruptedCheckLeavesNoVerdict(t *testing.T) {
 // What the doctor found wrong is not used by whatever opens the device, and -v says so.
 func TestRunsLeaveOutWhatTheDoctorFoundWrong(t *testing.T) {
 	verdict := atFirstUse(t, map[string]string{"text": strings.Repeat("The old man looked at the sky. ", 20)})
-	vkdecode(t, short()...).want(t, exitOK)
+	vkdecode(t, shortRun()...).want(t, exitOK)
 	v := readVerdict(t, verdict())
 	const off = "attention of one token in one kernel"
 	v.Off = []string{off}
@@ -108,14 +108,14 @@ func TestRunsLeaveOutWhatTheDoctorFoundWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("VKDECODE_DEBUG", "3") // the recorded kernels
-	if r := vkdecode(t, short()...); !strings.Contains(r.stderr, "attend_token") {
+	if r := vkdecode(t, shortRun()...); !strings.Contains(r.stderr, "attend_token") {
 		t.Errorf("with all paths: %s", r.stderr)
 	}
 	if err := os.WriteFile(verdict(), data, 0o666); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		short(), short("--no-check"),
+		shortRun(), shortRun("--no-check"),
 		{"bench", builtinName, "--depth", "0", "--prompt", "0", "-n", "2", "--repeat", "1", "--kv", "full"},
 		{"eval", "ppl", builtinName, "--text", "text", "--tokens", "20", "--kv", "full"},
 	} {
@@ -137,11 +137,11 @@ func TestADeviceThatComputesWrongIsRefusedUntilTheDoctorFindsItRight(t *testing.
 			}
 			drivers.Break(t, c.Module)
 		}
-		vkdecode(t, short()...).want(t, exitUnfit, "vkdecode doctor", "--no-check", "NMSE")
+		vkdecode(t, shortRun()...).want(t, exitUnfit, "vkdecode doctor", "--no-check", "NMSE")
 		if v := readVerdict(t, verdict()); v.Passes {
 			t.Errorf("%+v", v)
 		}
-		vkdecode(t, short("--no-check")...).want(t, exitOK)
+		vkdecode(t, shortRun("--no-check")...).want(t, exitOK)
 		r := vkdecode(t, "doctor")
 		r.want(t, exitUnfit, "does not compute what it should")
 		for _, part := range []string{"FAIL", "logits, K and V in f16, chunk 32", "later runs refuse it"} {
@@ -150,7 +150,7 @@ func TestADeviceThatComputesWrongIsRefusedUntilTheDoctorFindsItRight(t *testing.
 			}
 		}
 	})
-	vkdecode(t, short()...).want(t, exitUnfit, "vkdecode doctor") // the verdict stands
+	vkdecode(t, shortRun()...).want(t, exitUnfit, "vkdecode doctor") // the verdict stands
 	r := vkdecode(t, "doctor", "--json")
 	r.want(t, exitOK)
 	var report doctorReport
@@ -160,7 +160,7 @@ func TestADeviceThatComputesWrongIsRefusedUntilTheDoctorFindsItRight(t *testing.
 	if v := readVerdict(t, verdict()); v.Quick || !v.Passes || len(v.Results) != len(report.Results) {
 		t.Errorf("%+v", v)
 	}
-	vkdecode(t, short()...).want(t, exitOK)
+	vkdecode(t, shortRun()...).want(t, exitOK)
 }
 
 func TestTheDoctorsTableNamesWhatFailed(t *testing.T) {
