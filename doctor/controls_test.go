@@ -2,11 +2,14 @@ package doctor
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"testing"
 
 	"vkdecode/h2o"
 	"vkdecode/model"
+	"vkdecode/model/builtin"
 	"vkdecode/tests/drivers"
 )
 
@@ -66,6 +69,23 @@ func TestForgedReferencesAreFound(t *testing.T) {
 				t.Errorf("with a forged one: %+v passes", f)
 			}
 		})
+	}
+}
+
+// A reference of another model than the one inside tells nothing of a device.
+func TestTheReferenceIsOfTheModelInside(t *testing.T) {
+	r, err := parseReference(referenceJSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum := sha256.Sum256(builtin.Model); hex.EncodeToString(sum[:]) != r.SHA256 {
+		t.Errorf("the reference is of a model with SHA-256 %s, inside is %x; make golden", r.SHA256, sum)
+	}
+	if last := r.Positions[len(r.Positions)-1]; last != len(r.IDs)-1 || r.Positions[1] != referenceChunk-1 {
+		t.Errorf("positions %v of %d tokens, want the border of a chunk of %d, and the last", r.Positions, len(r.IDs), referenceChunk)
+	}
+	if _, err := parseReference([]byte(`{"logits": {"f32": "AAA="}}`)); err == nil {
+		t.Error("two bytes are read as f32 values")
 	}
 }
 

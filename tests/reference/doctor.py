@@ -45,21 +45,11 @@ class Cached(Llama):
 
 
 def heavy_hitters(model, ids, chunk):
-    """H2O: the victims of every step that has any, the gaps between the scores, and the scores that are left."""
-    caches, make = [], h2o.Kept.__init__
-
-    def remember(self, *args):
-        make(self, *args)
-        caches.append(self)
-
-    h2o.Kept.__init__ = remember
-    _, steps = h2o.stream(model, ids, BUDGET, RECENT, chunk)
-    h2o.Kept.__init__ = make
+    """H2O: the last position of every step that evicts, its victims, the smallest gap that decided, the scores at the end."""
+    cache = []
+    _, steps = h2o.stream(model, ids, BUDGET, RECENT, chunk, cache)
     steps = [s for s in steps if any(v for heads in s[1] for v in heads)]
-    kept, at = [], iter(caches)
-    for n in model.kv_heads:
-        kept.append([left(c.pos.tolist(), c.score.tolist()) for c in (next(at) for _ in range(n))])
-    return [s[0] for s in steps], [s[1] for s in steps], least(g for s in steps for heads in s[2] for g in heads), kept
+    return [s[0] for s in steps], [s[1] for s in steps], least(g for s in steps for heads in s[2] for g in heads), kept_by(cache)
 
 
 def last_query(model, ids):
@@ -84,8 +74,7 @@ def last_query(model, ids):
             gaps += [c[1] for c in choices]
         if any(v for heads in gone for v in heads):
             steps.append((t, gone))
-    kept = [[left(c.pos.tolist(), c.score.tolist()) for c in heads] for heads in cache]
-    return [s[0] for s in steps], [s[1] for s in steps], least(gaps), kept
+    return [s[0] for s in steps], [s[1] for s in steps], least(gaps), kept_by(cache)
 
 
 def observed(model, ids):
@@ -101,6 +90,10 @@ def observed(model, ids):
             gaps.append((order[count - 1] - order[count]) / order[count - 1])
         kept.append([left(s[:count], [row[j] for j in s[:count]]) for s, row in zip(stay, scores)])
     return [len(ids) - 1], [victims], least(gaps), kept
+
+
+def kept_by(cache):
+    return [[left(kept.pos.tolist(), kept.score.tolist()) for kept in heads] for heads in cache]
 
 
 def left(positions, scores):
