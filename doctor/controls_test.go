@@ -133,6 +133,26 @@ func TestStepsAfterAnEndTokenWouldBeSeen(t *testing.T) {
 	}
 }
 
+// Of many dispatches one that did not run, or ran too late, leaves wrong words.
+func TestDispatchesOutOfOrderWouldBeSeen(t *testing.T) {
+	x := examOf(t, drivers.Open(t, drivers.Names()[0], false))
+	p, err := x.admit(x.Tuning)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	for name, seed := range map[string]func(i int) uint32{
+		"one that did not run": func(i int) uint32 { return map[bool]uint32{true: 0, false: uint32(i)}[i == 2000] },
+		"two that changed places": func(i int) uint32 {
+			return map[int]uint32{manyDispatches - 2: manyDispatches - 1, manyDispatches - 1: manyDispatches - 2}[i]
+		},
+	} {
+		if f, err := p.overwrite(seed); err != nil || f.passes() {
+			t.Errorf("%s: %+v, %v", name, f, err)
+		}
+	}
+}
+
 func TestWrongBytesAreCounted(t *testing.T) {
 	a := noise(1, 1000)
 	b := slices.Clone(a)

@@ -87,6 +87,11 @@ const manyDispatches = 4000
 // dispatches submits many dispatches at once. Each writes random words over half of what the one before it wrote, so that
 // those that the CPU makes of the same seeds are there only if every one ran, and in this order.
 func (p *patient) dispatches(context.Context, *reference) (finding, error) {
+	return p.overwrite(func(i int) uint32 { return uint32(i) })
+}
+
+// overwrite is dispatches for a CPU that takes the given seed for that of the i-th, which is i.
+func (p *patient) overwrite(seed func(i int) uint32) (finding, error) {
 	f := finding{what: "wrong words"}
 	const piece = 16 // elements that a dispatch leaves
 	lanes, elements := p.engine.Tuning.Lanes, piece*(manyDispatches+1)
@@ -103,7 +108,7 @@ func (p *patient) dispatches(context.Context, *reference) (finding, error) {
 		first, end := piece*i, piece*(i+2)
 		program.Dispatch(shaders.Random{Lanes: uint32(lanes), First: uint32(first), End: uint32(end), Seed: uint32(i), Mask: 1<<32 - 1,
 			PlaneLanes: 1, Run: 1, Stride: 1, Steps: 1, Blocks: 1, Y: y.Range}, p.engine.Variant("", ""), (end-first+lanes-1)/lanes, 1, 1)
-		want = append(want[:4*first], ref.Random(uint32(i), 1<<32-1, 0, first, end)...)
+		want = append(want[:4*first], ref.Random(seed(i), 1<<32-1, 0, first, end)...)
 	}
 	if err := program.Record(); err != nil {
 		return f, err

@@ -15,6 +15,7 @@ import (
 	"vkdecode/model/builtin"
 	"vkdecode/model/gguf"
 	"vkdecode/runtime"
+	"vkdecode/shaders"
 	"vkdecode/vk"
 )
 
@@ -88,6 +89,7 @@ func openDevice(ctx context.Context, c *configuration, verbose int, stderr io.Wr
 	if err != nil {
 		return nil, err
 	}
+	go shaders.Fingerprint() // verdicts ask for it; meanwhile drivers are loaded
 	l := &loaded{}
 	defer func() {
 		if err != nil {
