@@ -133,7 +133,7 @@ func TestStepsAfterAnEndTokenWouldBeSeen(t *testing.T) {
 	}
 }
 
-// Of many dispatches one that did not run, or ran too late, leaves wrong words.
+// Of many dispatches two that changed places leave wrong words.
 func TestDispatchesOutOfOrderWouldBeSeen(t *testing.T) {
 	x := examOf(t, drivers.Open(t, drivers.Names()[0], false))
 	p, err := x.admit(x.Tuning)
@@ -141,15 +141,14 @@ func TestDispatchesOutOfOrderWouldBeSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.close()
-	for name, seed := range map[string]func(i int) uint32{
-		"one that did not run": func(i int) uint32 { return map[bool]uint32{true: 0, false: uint32(i)}[i == 2000] },
-		"two that changed places": func(i int) uint32 {
-			return map[int]uint32{manyDispatches - 2: manyDispatches - 1, manyDispatches - 1: manyDispatches - 2}[i]
-		},
-	} {
-		if f, err := p.overwrite(seed); err != nil || f.passes() {
-			t.Errorf("%s: %+v, %v", name, f, err)
+	swapped := func(i int) uint32 {
+		if i == manyDispatches-2 || i == manyDispatches-1 {
+			return uint32(2*manyDispatches - 3 - i)
 		}
+		return uint32(i)
+	}
+	if f, err := p.overwrite(swapped); err != nil || f.passes() || f.error > 3*64 {
+		t.Errorf("the last two in turn: %+v, %v; want the words of three pieces wrong", f, err)
 	}
 }
 

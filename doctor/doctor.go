@@ -104,40 +104,43 @@ func (x *Exam) required(ctx context.Context, t runtime.Tuning) error {
 		return x.check(ctx, Result{Check: "built-in model", Role: Required}, func() (finding, error) { return finding{}, err })
 	}
 	defer p.close()
-	for _, types := range cacheTypes {
-		for _, chunk := range []int{1, referenceChunk} {
-			if err := x.check(ctx, Result{Check: fmt.Sprintf("logits, K and V in %s, chunk %d", types, chunk), Role: Required}, func() (finding, error) {
-				return p.logits(ctx, x.reference, types, chunk)
-			}); err != nil {
-				return err
-			}
-		}
-	}
-	for i := range x.reference.Policies {
-		run := &x.reference.Policies[i]
-		for _, c := range []struct {
-			name string
-			find func(context.Context, *reference, *policyRun) (finding, error)
-		}{{"scores", p.scores}, {"victims", p.victims}} {
-			if err := x.check(ctx, Result{Check: fmt.Sprintf("%s of %s, chunk %d", c.name, run.Policy.Name, run.Chunk), Role: Required}, func() (finding, error) {
-				return c.find(ctx, x.reference, run)
-			}); err != nil {
-				return err
-			}
-		}
-	}
-	for _, c := range []struct {
-		name string
-		find func(context.Context, *reference) (finding, error)
-	}{{"steps after an end token", p.doneSteps}, {"bytes through staging", p.staging}, {"copies on the device", p.copies}, {"a submit of many dispatches", p.dispatches}} {
-		if err := x.check(ctx, Result{Check: c.name, Role: Required}, func() (finding, error) { return c.find(ctx, x.reference) }); err != nil {
+	for _, c := range p.checks(x.reference) {
+		if err := x.check(ctx, Result{Check: c.name, Role: Required}, func() (finding, error) { return c.find(ctx) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// check runs one check and takes its result. The error tells that the context has ended.
+// check is one thing that is measured.
+type check struct {
+	name string
+	find func(ctx context.Context) (finding, error)
+}
+
+// checks are the required ones.
+func (p *patient) checks(r *reference) (all []check) {
+	add := func(find func(context.Context) (finding, error), name string, of ...any) {
+		all = append(all, check{fmt.Sprintf(name, of...), find})
+	}
+	for _, types := range cacheTypes {
+		for _, chunk := range []int{1, referenceChunk} {
+			add(func(ctx context.Context) (finding, error) { return p.logits(ctx, r, types, chunk) }, "logits, K and V in %s, chunk %d", types, chunk)
+		}
+	}
+	for i := range r.Policies {
+		run := &r.Policies[i]
+		add(func(ctx context.Context) (finding, error) { return p.scores(ctx, r, run) }, "scores of %s, chunk %d", run.Policy.Name, run.Chunk)
+		add(func(ctx context.Context) (finding, error) { return p.victims(ctx, r, run) }, "victims of %s, chunk %d", run.Policy.Name, run.Chunk)
+	}
+	add(func(ctx context.Context) (finding, error) { return p.doneSteps(ctx, r) }, "steps after an end token")
+	add(func(context.Context) (finding, error) { return p.staging() }, "bytes through staging")
+	add(func(context.Context) (finding, error) { return p.copies() }, "copies on the device")
+	add(func(context.Context) (finding, error) { return p.dispatches() }, "a submit of many dispatches")
+	return all
+}
+
+// check makes one check and takes its result. The error tells that the context has ended.
 func (x *Exam) check(ctx context.Context, r Result, find func() (finding, error)) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"math/rand/v2"
 
@@ -16,7 +15,7 @@ import (
 const transferBytes = 9<<20 + 4100
 
 // staging writes bytes to the device's own memory and reads them back: all, then a part over them.
-func (p *patient) staging(context.Context, *reference) (finding, error) {
+func (p *patient) staging() (finding, error) {
 	f := finding{what: "wrong bytes"}
 	b, err := p.device.NewBuffer("doctor.staging", transferBytes, vk.Local)
 	if err != nil {
@@ -42,7 +41,7 @@ func (p *patient) staging(context.Context, *reference) (finding, error) {
 }
 
 // copies has the device copy: host memory to its own, there to another place, and back; and clears a part.
-func (p *patient) copies(context.Context, *reference) (finding, error) {
+func (p *patient) copies() (finding, error) {
 	f := finding{what: "wrong bytes"}
 	var all []*vk.Buffer
 	defer func() {
@@ -86,7 +85,7 @@ const manyDispatches = 4000
 
 // dispatches submits many dispatches at once. Each writes random words over half of what the one before it wrote, so that
 // those that the CPU makes of the same seeds are there only if every one ran, and in this order.
-func (p *patient) dispatches(context.Context, *reference) (finding, error) {
+func (p *patient) dispatches() (finding, error) {
 	return p.overwrite(func(i int) uint32 { return uint32(i) })
 }
 
