@@ -53,6 +53,7 @@ type Report struct {
 type Exam struct {
 	Device *vk.Device
 	Tuning runtime.Tuning // how the device would be used
+	Own    bool           // spare forms of the kernels are tried only if the device's own fails
 	Emit   func(Result)   // takes each result as it is known, may be nil
 
 	reference *reference

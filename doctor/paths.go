@@ -110,6 +110,9 @@ func (x *Exam) forms(ctx context.Context) (chosen runtime.Tuning, err error) {
 	found := false
 	var wrong []string
 	for _, f := range append([]shaders.Form{own}, slices.DeleteFunc(slices.Clone(forms), func(f shaders.Form) bool { return f == own || !canRun(info, f) })...) {
+		if found && x.Own {
+			break
+		}
 		t, role := x.Tuning, Optional
 		if f != own {
 			t, role = runtime.TuningIn(info, f), Spare

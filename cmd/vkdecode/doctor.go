@@ -35,14 +35,16 @@ It takes seconds on a GPU, a minute or more on software drivers, which compile s
 The exit code is 0 if all required checks pass, 3 if one fails.`,
 		Example: `  vkdecode doctor
   vkdecode doctor --device 1
+  vkdecode doctor --device swiftshader --own-form
   vkdecode doctor --validation --json > doctor.json`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	bindSettings(cmd, "device.select", "device.validation")
+	own := cmd.Flags().Bool("own-form", false, "try other forms of the kernels only if the device's own fails: quicker on software drivers")
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		r, err := diagnose(cmd)
+		r, err := diagnose(cmd, *own)
 		if err != nil {
 			return err
 		}
@@ -68,7 +70,7 @@ type doctorReport struct {
 }
 
 // diagnose examines the configured device and keeps the verdict.
-func diagnose(cmd *cobra.Command) (_ *doctorReport, err error) {
+func diagnose(cmd *cobra.Command, own bool) (_ *doctorReport, err error) {
 	c, err := loadConfig(cmd)
 	if err != nil {
 		return nil, err
@@ -89,6 +91,7 @@ func diagnose(cmd *cobra.Command) (_ *doctorReport, err error) {
 	defer bar.done()
 	r := &doctorReport{Kernels: shaders.Fingerprint()}
 	x, err := l.onDevice(info, folder, homeless == nil, verbose, stderr, func(x *doctor.Exam) (err error) {
+		x.Own = own
 		done := int64(0)
 		x.Emit = func(result doctor.Result) {
 			done++
