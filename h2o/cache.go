@@ -112,7 +112,7 @@ func NewCache(e *runtime.Engine, a *runtime.Arena, g Geometry, p *Plan, seqs, ro
 func (c *Cache) joins(slots int) bool {
 	k, v := c.VectorBytes()
 	const table = 3 * TableBytes // with ranks a slot takes one and a half elements of eight bytes, and elements are limited, too
-	return c.seqs == 1 && c.geometry.alike() && int64(slots)*int64(max(k, v, table)) <= c.engine.Bindable()
+	return !c.engine.Tuning.Unjoined && c.seqs == 1 && c.geometry.alike() && int64(slots)*int64(max(k, v, table)) <= c.engine.Bindable()
 }
 
 // fits tells whether K and V of a pool can be bound.

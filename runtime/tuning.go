@@ -21,6 +21,9 @@ type Tuning struct {
 	RowTile    int // attention: rows per workgroup for chunks
 	SliceBytes int // attention: scratch for the probabilities of a slice of rows, at most
 	Walk       int // slots that one workgroup can walk over when tokens go, 0 = any number
+
+	Apart    bool `json:",omitempty"` // products never bring the parts of attention together, even where that is quicker
+	Unjoined bool `json:",omitempty"` // every layer settles its slots by itself, even where all could at once
 }
 
 // Bindings of attend_token, more than every device has.
@@ -31,14 +34,30 @@ const tokenInputs, tokenOutputs = 6, 6
 // than storage buffers; SwiftShader gains nothing from them and limits them to 1 MiB. GPUs want many small workgroups
 // and coalesced reads along the columns.
 func TuningFor(info vk.DeviceInfo) Tuning {
-	t := Tuning{Form: shaders.Shared, Lanes: 64, Run: 32, Rows: 4, Cols: 4, Depth: 2, TokenDepth: 1, Ranges: 16, RowTile: 4, SliceBytes: 32 << 20}
-	if info.Kind == "cpu" {
-		t.Form, t.Lanes, t.Run, t.Rows, t.Depth = shaders.Storage, int(info.Limits.SubgroupSize), 1, 16, 8
+	switch {
+	case info.Kind != "cpu":
+		return TuningIn(info, shaders.Shared)
+	case largeTexels(info):
+		return TuningIn(info, shaders.Texel)
+	}
+	return TuningIn(info, shaders.Storage)
+}
+
+// largeTexels tells a driver whose texel buffers hold whole matrices.
+func largeTexels(info vk.DeviceInfo) bool { return info.Limits.MaxTexelElements >= 1<<27 }
+
+// TuningIn is the tuning with a form of the kernels that TuningFor may not choose for the device.
+func TuningIn(info vk.DeviceInfo, form shaders.Form) Tuning {
+	t := Tuning{Form: form, Lanes: 64, Run: 32, Rows: 4, Cols: 4, Depth: 2, TokenDepth: 1, Ranges: 16, RowTile: 4, SliceBytes: 32 << 20}
+	if form != shaders.Shared {
+		t.Lanes, t.Run, t.Rows, t.Depth = int(info.Limits.SubgroupSize), 1, 16, 8
 		t.TokenDepth, t.Ranges = 4, 4
-		if info.Limits.MaxTexelElements >= 1<<27 {
-			t.Form, t.Threads = shaders.Texel, runtime.NumCPU()
-			t.Walk = 140_000 // lavapipe ends loops early: tests/ops_evict_test.go shows that these are reached
-		}
+	}
+	if info.Kind == "cpu" && largeTexels(info) {
+		t.Walk = 140_000 // lavapipe ends loops early: tests/ops_evict_test.go shows that these are reached
+	}
+	if form == shaders.Texel {
+		t.Threads = runtime.NumCPU()
 	}
 	if buffers := int(info.Limits.MaxStorageBuffers); buffers < tokenOutputs || t.Form != shaders.Texel && buffers < tokenOutputs+tokenInputs {
 		t.TokenDepth = 0
@@ -68,7 +87,7 @@ func (t Tuning) RowsFor(rows int) int {
 
 // MergesParts tells whether products bring the parts of attention together on the way: it costs every workgroup a little,
 // where a dispatch of its own costs more.
-func (t Tuning) MergesParts() bool { return t.Form == shaders.Texel && t.Run == 1 }
+func (t Tuning) MergesParts() bool { return !t.Apart && t.Form == shaders.Texel && t.Run == 1 }
 
 // Split is the number of slots in one split of attention.
 func (t Tuning) Split() int { return t.Depth * t.Lanes }

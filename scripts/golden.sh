@@ -27,4 +27,5 @@ make_data fixtures.py tiny
 make_data fixtures.py smollm2 --model $model
 make_data fixtures.py builtin --text "$book"
 make_data fixtures.py h2o --text "$book"
+make_data doctor.py
 make_data kvpress.py --text "$book" --model $model

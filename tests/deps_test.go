@@ -27,6 +27,7 @@ var levels = [][]string{
 	{"model"},
 	{"eval", "bench", "serve", "ref", "shaders/gen"},
 	{"eval/report", "replay"},
+	{"doctor"},
 	{"cmd/vkdecode"},
 	{"tests", "tests/drivers", "tests/speed"},
 }

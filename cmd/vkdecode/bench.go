@@ -183,7 +183,7 @@ func (f *benchFlags) open(ctx context.Context, c *configuration, path string, ve
 	if err != nil {
 		return nil, usageError{err}
 	}
-	l, err := openDevice(c, verbose, stderr)
+	l, err := openDevice(ctx, c, verbose, stderr)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ const everything = `
 [device]
 select = 1
 validation = true
+no_check = true
 
 [kv]
 policy = "streaming"

@@ -20,7 +20,7 @@ A star marks the one that --device (or the configuration) chooses.`,
   vkdecode devices --device llvmpipe --json`,
 		Args: cobra.NoArgs,
 	}
-	bindSettings(cmd, "device")
+	bindSettings(cmd, "device.select", "device.validation")
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := loadConfig(cmd)

@@ -6,15 +6,16 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
+	"vkdecode/doctor"
 	"vkdecode/h2o"
 	"vkdecode/model"
 	"vkdecode/model/builtin"
 	"vkdecode/model/gguf"
 	"vkdecode/runtime"
+	"vkdecode/shaders"
 	"vkdecode/vk"
 )
 
@@ -64,7 +65,7 @@ func openModel(ctx context.Context, c *configuration, path string, verbose int, 
 		return nil, err
 	}
 	defer file.Close()
-	l, err := openDevice(c, verbose, stderr)
+	l, err := openDevice(ctx, c, verbose, stderr)
 	if err != nil {
 		return nil, err
 	}
@@ -82,12 +83,13 @@ func openModel(ctx context.Context, c *configuration, path string, verbose int, 
 	return l, err
 }
 
-// openDevice opens the configured device.
-func openDevice(c *configuration, verbose int, stderr io.Writer) (_ *loaded, err error) {
+// openDevice opens the configured device, once it is known to compute right.
+func openDevice(ctx context.Context, c *configuration, verbose int, stderr io.Writer) (_ *loaded, err error) {
 	debug, err := debugLevel(os.Getenv("VKDECODE_DEBUG"))
 	if err != nil {
 		return nil, err
 	}
+	go shaders.Fingerprint() // verdicts ask for it; meanwhile drivers are loaded
 	l := &loaded{}
 	defer func() {
 		if err != nil {
@@ -101,14 +103,22 @@ func openDevice(c *configuration, verbose int, stderr io.Writer) (_ *loaded, err
 	if err != nil {
 		return nil, err
 	}
+	off, err := l.examine(ctx, c, info, verbose, stderr)
+	if err != nil {
+		return nil, err
+	}
 	if l.device, err = l.instance.Open(info); err != nil {
 		return nil, err
 	}
 	l.usePipelineCache(verbose, stderr)
 	l.engine = runtime.NewEngine(l.device)
 	l.engine.Debug = debug
+	l.engine.Tuning = doctor.Without(l.engine.Tuning, info, off)
 	if verbose > 0 || debug >= 1 {
 		fmt.Fprintf(stderr, "device %d: %s, %s; %v kernels, %d lanes\n", info.Index, info.Name, info.Driver, l.engine.Tuning.Form, l.engine.Tuning.Lanes)
+		for _, name := range off {
+			fmt.Fprintf(stderr, "device %d: without %s, which vkdecode doctor found wrong\n", info.Index, name)
+		}
 	}
 	return l, nil
 }
@@ -128,9 +138,9 @@ func debugLevel(text string) (int, error) {
 
 // usePipelineCache keeps compiled pipelines in the user's cache folder. Failing is no reason not to run.
 func (l *loaded) usePipelineCache(verbose int, stderr io.Writer) {
-	folder, err := os.UserCacheDir()
+	folder, err := cacheFolder()
 	if err == nil {
-		err = l.device.UsePipelineCache(filepath.Join(folder, "vkdecode"))
+		err = l.device.UsePipelineCache(folder)
 	}
 	l.cached = err == nil
 	noteError(err, verbose, stderr)

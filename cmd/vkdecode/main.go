@@ -20,6 +20,7 @@ const (
 	exitOK          = 0
 	exitFailure     = 1   // at run time
 	exitUsage       = 2   // wrong usage or configuration
+	exitUnfit       = 3   // the device computes wrong numbers
 	exitInterrupted = 130 // Ctrl-C: 128 + SIGINT
 )
 
@@ -77,6 +78,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if !started || errors.As(err, &wrong) {
 		fmt.Fprintf(stderr, "Try \"%s --help\".\n", cmd.CommandPath())
 		return exitUsage
+	}
+	if unfit(err) {
+		return exitUnfit
 	}
 	return exitFailure
 }

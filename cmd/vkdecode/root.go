@@ -21,7 +21,8 @@ prints JSON and nothing else. Values come from flags, then VKDECODE_* variables,
 then vkdecode.toml, then defaults: see "vkdecode config".
 
 Exit codes: 0 success, also when the reader of standard output leaves early;
-1 failure at run time; 2 wrong usage or configuration; 130 interrupted.`,
+1 failure at run time; 2 wrong usage or configuration; 3 the device computes wrong
+numbers (see "vkdecode doctor"); 130 interrupted.`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -29,7 +30,7 @@ Exit codes: 0 success, also when the reader of standard output leaves early;
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.PersistentFlags().String("config", "", "read this `FILE` instead of ./vkdecode.toml or the user's own")
 	root.PersistentFlags().CountP("verbose", "v", "say more on standard error; twice for more still")
-	root.AddCommand(newBench(), newConfig(), newDevices(), newEval(), newInspect(), newPlan(), newPolicies(), newReplay(), newRun())
+	root.AddCommand(newBench(), newConfig(), newDevices(), newDoctor(), newEval(), newInspect(), newPlan(), newPolicies(), newReplay(), newRun())
 	return root
 }
 

@@ -19,6 +19,7 @@ type Config struct {
 	Device struct {
 		Select     string // "auto", an index, part of a name or a UUID
 		Validation bool
+		NoCheck    bool
 	}
 	KV struct {
 		Policies    []h2o.Spec // at least one
@@ -85,6 +86,9 @@ var settings = []setting{
 	{key: "device.validation", flag: "validation", kind: truth, initial: "false",
 		help: "check every Vulkan call with the validation layer (slow)",
 		set:  truthOf(func(c *Config) *bool { return &c.Device.Validation })},
+	{key: "device.no_check", flag: "no-check", kind: truth, initial: "false",
+		help: "use the device even if \"vkdecode doctor\" found that it computes wrong, and do not check it at its first use",
+		set:  truthOf(func(c *Config) *bool { return &c.Device.NoCheck })},
 
 	{key: "kv.policy", flag: "kv", kind: text, initial: "h2o", arg: "POLICY", words: policies,
 		help: "KV policy with options, like h2o:score=max (see \"vkdecode policies\"); several separated by commas where that makes sense",

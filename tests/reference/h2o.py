@@ -46,13 +46,15 @@ class Kept:
 
 
 @torch.inference_mode()
-def stream(model, ids, budget, recent, chunk=1):
+def stream(model, ids, budget, recent, chunk=1, left=None):
     """Logits (T, vocab), and for each chunk: its last position, victims[layer][head] and gaps[layer][head].
 
     A gap is (lowest score left - highest score evicted) / lowest score left among the tokens that could go; None
-    where there was nothing to choose.
+    where there was nothing to choose. left, if given, is a list that gets the heads of each layer, as they are at the end.
     """
     cache = [[Kept(model.head, model.dtype) for _ in range(n)] for n in model.kv_heads]
+    if left is not None:
+        left += cache
     logits, steps = [], []
     for start in range(0, len(ids), chunk):
         x = model.embed(ids[start:start + chunk])

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"vkdecode/doctor"
+	"vkdecode/vk"
+)
+
+// cacheFolder is where compiled pipelines and the verdicts on devices are kept.
+func cacheFolder() (string, error) {
+	folder, err := os.UserCacheDir()
+	return filepath.Join(folder, "vkdecode"), err
+}
+
+// examine tells which paths a device must be used without. A device that was never examined with this driver and these
+// kernels is, in short; one that computes wrong numbers is refused, but for no_check.
+func (l *loaded) examine(ctx context.Context, c *configuration, info vk.DeviceInfo, verbose int, stderr io.Writer) (off []string, err error) {
+	folder, homeless := cacheFolder()
+	var v *doctor.Verdict
+	if homeless == nil {
+		v = doctor.ReadVerdict(folder, info)
+	}
+	if c.Device.NoCheck {
+		if v != nil {
+			off = v.Off
+		}
+		return off, nil
+	}
+	if v == nil {
+		if v, err = l.quick(ctx, info, folder, homeless == nil, verbose, stderr); err != nil {
+			return nil, err
+		}
+	}
+	if err := v.Err(); err != nil {
+		return nil, fmt.Errorf("%w; run \"vkdecode doctor\" to see whether it can be used without some path, choose another --device, or use it as it is with --no-check", err)
+	}
+	return v.Off, nil
+}
+
+// quick makes the smallest examination and keeps the verdict.
+func (l *loaded) quick(ctx context.Context, info vk.DeviceInfo, folder string, keep bool, verbose int, stderr io.Writer) (*doctor.Verdict, error) {
+	bar := newProgress(stderr, "first use of this device and driver: check", -1)
+	defer bar.done()
+	bar.set(0)
+	var report *doctor.Report
+	x, err := l.onDevice(info, folder, keep, verbose, stderr, func(x *doctor.Exam) (err error) {
+		report, err = x.Quick(ctx)
+		return err
+	})
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, fmt.Errorf("check of device %q: %w; run \"vkdecode doctor\" for more, or leave it out with --no-check", info.Name, err)
+	}
+	v := doctor.VerdictOf(report, x.Tuning, true)
+	if keep {
+		noteError(v.Save(folder, info), verbose, stderr)
+	}
+	if verbose > 0 {
+		fmt.Fprintf(stderr, "note: first use of this device and driver: %s\n", report.Results[0])
+	}
+	return v, nil
+}
+
+// onDevice examines a device, opened for that alone: what an examination compiles is none of a run's business, and what
+// it breaks neither.
+func (l *loaded) onDevice(info vk.DeviceInfo, folder string, keep bool, verbose int, stderr io.Writer, examine func(x *doctor.Exam) error) (*doctor.Exam, error) {
+	d, err := l.instance.Open(info)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	if keep {
+		noteError(d.UsePipelineCache(filepath.Join(folder, "doctor")), verbose, stderr)
+	}
+	x, err := doctor.NewExam(d)
+	if err != nil {
+		return nil, err
+	}
+	if err := examine(x); err != nil {
+		return nil, err
+	}
+	if keep {
+		noteError(d.SavePipelineCache(), verbose, stderr)
+	}
+	return x, nil
+}
+
+// unfit tells whether an error is about a device that computes wrong numbers.
+func unfit(err error) bool {
+	var e *doctor.UnfitError
+	return errors.As(err, &e)
+}
