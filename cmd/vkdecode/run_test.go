@@ -256,7 +256,7 @@ func TestRunTellsMoreWhenAsked(t *testing.T) {
 	t.Setenv("VKDECODE_DEBUG", "3")
 	got := vkdecode(t, append(prince, "-n", "5")...)
 	got.want(t, exitOK, "lanes\n", "dispatches", "matmul")
-	for _, name := range []string{"chunk", "decode", "head", "greedy"} {
+	for _, name := range []string{"chunk", "decode", "head", "sample"} {
 		if n := strings.Count(got.stderr, "program "+name+"\n"); n != 1 {
 			t.Errorf("program %s is printed %d times", name, n)
 		}
