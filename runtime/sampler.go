@@ -29,6 +29,9 @@ type Sampler struct {
 // blockTokens share a peak and a sum, as in include/sampling.glsl.
 const blockTokens = 32
 
+// Pairs of candidates in an iteration of a sum and of a search: with these loops end in time on every driver.
+const pairsAtATime, pairsSearched = 4, 8
+
 // PlanSampler names the tensors for so many rows at once and sequences of so many positions.
 func PlanSampler(e *Engine, a *Arena, rows, vocab, positions int) *Sampler {
 	s := &Sampler{device: e.Device, rows: rows, vocab: vocab, positions: positions + 1} // the last token sampled is not processed
@@ -70,7 +73,7 @@ func (s *Sampler) Record(p *Program, step, logits, tokens, ends, ring *Tensor, s
 		Settings: s.settings.Range, Adjust: s.adjust.Range, Peaks: s.peaks.Range, Sums: s.sums.Range}, v, s.groups, s.rows, 1)
 	p.Dispatch(shaders.SampleList{Lanes: lanes, Stride: quads, Vocab: vocab, Groups: uint32(s.groups), Room: uint32(s.room()), Step: step.Range, Logits: logits.Range,
 		Settings: s.settings.Range, Adjust: s.adjust.Range, Peaks: s.peaks.Range, Sums: s.sums.Range, List: s.list.Range}, v, s.rows, 1, 1)
-	p.Dispatch(shaders.Sample{Lanes: lanes, Vocab: vocab, Room: uint32(s.room()), Step: step.Range, Settings: s.settings.Range, List: s.list.Range, Tokens: tokens.Range}, v, s.rows, 1, 1)
+	p.Dispatch(shaders.Sample{Lanes: lanes, AtATime: pairsAtATime, Searched: pairsSearched, Vocab: vocab, Room: uint32(s.room()), Step: step.Range, Settings: s.settings.Range, List: s.list.Range, Tokens: tokens.Range}, v, s.rows, 1, 1)
 	s.RecordAdvance(p, step, tokens, ends, ring, entries)
 }
 

@@ -1003,7 +1003,9 @@ func (k RopeCache) Call(v Variant) (Call, error) {
 // digit by digit. Where no token can be chosen, or a logit is no number or +inf, the token is 0xffffffff. One workgroup per
 // wanted row. Twin: ref/sample.go
 type Sample struct {
-	Lanes uint32 // workgroup size
+	Lanes    uint32 // workgroup size
+	AtATime  uint32
+	Searched uint32
 
 	Vocab uint32
 	Room  uint32 // uvec2 per row of List, an even number
@@ -1014,7 +1016,7 @@ type Sample struct {
 	Tokens   vk.Range // (wanted rows) token ids
 }
 
-var sampleInfo = info{name: "sample", weights: false, cache: false, push: 8, count: 1, bindings: []bindingInfo{
+var sampleInfo = info{name: "sample", weights: false, cache: false, push: 8, count: 3, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read}, // Step
 	{vk.RGBA32Uint, Read}, // Settings
 	{vk.RGBA32Uint, Read}, // List
@@ -1026,7 +1028,7 @@ func (k Sample) Call(v Variant) (Call, error) {
 	push := make([]byte, 8)
 	binary.LittleEndian.PutUint32(push[0:], k.Vocab)
 	binary.LittleEndian.PutUint32(push[4:], k.Room)
-	return sampleInfo.call(v, []uint32{k.Lanes}, push, []vk.Range{k.Step, k.Settings, k.List, k.Tokens})
+	return sampleInfo.call(v, []uint32{k.Lanes, k.AtATime, k.Searched}, push, []vk.Range{k.Step, k.Settings, k.List, k.Tokens})
 }
 
 // SampleList binds sample_list.comp.

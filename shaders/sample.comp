@@ -15,16 +15,16 @@
 // digit by digit. Where no token can be chosen, or a logit is no number or +inf, the token is 0xffffffff. One workgroup per
 // wanted row. Twin: ref/sample.go
 layout(local_size_x_id = 0) in;
+// Pairs of candidates an iteration: lavapipe ends an invocation's loops after 65,535 iterations, all together. Drivers that
+// unroll do so after specialising; SwiftShader does not, and compiles four times faster for it.
+layout(constant_id = 1) const uint AT_A_TIME = 4;
+layout(constant_id = 2) const uint SEARCHED = 8;
 layout(push_constant) uniform Push {
     uint vocab;
     uint room; // uvec2 per row of List, an even number
 } push;
 IN_UVEC4(2, List)                                               // (wanted rows, room / 2) as sample_list writes it
 layout(binding = 3) writeonly buffer Tokens { uint tokens[]; }; // (wanted rows) token ids
-
-// Pairs of candidates an iteration: lavapipe ends an invocation's loops after 65,535 iterations, all together.
-const uint AT_A_TIME = 4;
-const uint SEARCHED = 8;
 
 uint lane, crew;     // this invocation, of so many
 uint top;            // the largest key

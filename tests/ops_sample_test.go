@@ -183,7 +183,7 @@ func (c sampleCase) draw(b *bench, l launch) (drawn []uint32, err error) {
 	r.add(shaders.SampleSums{Lanes: lanes, Vocab: vocab, Stride: uint32(stride), Step: r.step.Range, Logits: x, Settings: set, Adjust: adj, Peaks: peaks.Range, Sums: sums.Range}, "", "", groups, rows+1, 1)
 	r.add(shaders.SampleList{Lanes: lanes, Vocab: vocab, Stride: uint32(stride), Groups: uint32(groups), Room: uint32(room), Step: r.step.Range, Logits: x, Settings: set, Adjust: adj,
 		Peaks: peaks.Range, Sums: sums.Range, List: list.Range}, "", "", rows+1, 1, 1)
-	r.add(shaders.Sample{Lanes: lanes, Vocab: vocab, Room: uint32(room), Step: r.step.Range, Settings: set, List: list.Range, Tokens: tokens.Range}, "", "", rows+1, 1, 1)
+	r.add(shaders.Sample{Lanes: lanes, AtATime: 4, Searched: 8, Vocab: vocab, Room: uint32(room), Step: r.step.Range, Settings: set, List: list.Range, Tokens: tokens.Range}, "", "", rows+1, 1, 1)
 	if err := r.run(); err != nil {
 		return nil, err
 	}
