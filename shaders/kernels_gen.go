@@ -1161,6 +1161,7 @@ type Score struct {
 	KvHeads    uint32 // of the grid
 	Group      uint32 // query heads per KV head
 	LayerHeads uint32 // KV heads of one layer
+	May        uint32 // what rules may ask for: MAY_LAYER, MAY_HASH, MAY_LIFETIME; lavapipe runs all code that is there
 
 	Head   uint32 // first entry of the layer in Table
 	Layer  uint32 // number of the first layer: what hashes of other layers must differ from
@@ -1177,7 +1178,7 @@ type Score struct {
 	SlotsOut vk.Range // the same slots, with their new scores
 }
 
-var scoreInfo = info{name: "score", weights: false, cache: false, push: 24, count: 5, bindings: []bindingInfo{
+var scoreInfo = info{name: "score", weights: false, cache: false, push: 24, count: 6, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},  // Step
 	{vk.RGBA32Uint, Read},  // Table
 	{vk.RGBA32Float, Read}, // E
@@ -1195,7 +1196,7 @@ func (k Score) Call(v Variant) (Call, error) {
 	binary.LittleEndian.PutUint32(push[12:], k.Rows)
 	binary.LittleEndian.PutUint32(push[16:], k.Stride)
 	binary.LittleEndian.PutUint32(push[20:], k.Splits)
-	return scoreInfo.call(v, []uint32{k.Lanes, k.Split, k.KvHeads, k.Group, k.LayerHeads}, push, []vk.Range{k.Step, k.Table, k.E, k.Shares, k.Slots, k.SlotsOut})
+	return scoreInfo.call(v, []uint32{k.Lanes, k.Split, k.KvHeads, k.Group, k.LayerHeads, k.May}, push, []vk.Range{k.Step, k.Table, k.E, k.Shares, k.Slots, k.SlotsOut})
 }
 
 // Share binds share.comp.

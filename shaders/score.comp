@@ -1,5 +1,6 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #include "input.glsl"
 #include "include/step.glsl"
 #include "include/heads.glsl"
@@ -16,6 +17,7 @@ layout(constant_id = 1) const uint SPLIT = 64;      // slots per split
 layout(constant_id = 2) const uint KV_HEADS = 2;    // of the grid
 layout(constant_id = 3) const uint GROUP = 2;       // query heads per KV head
 layout(constant_id = 4) const uint LAYER_HEADS = 2; // KV heads of one layer
+layout(constant_id = 5) const uint MAY = 0;         // what rules may ask for: MAY_LAYER, MAY_HASH, MAY_LIFETIME; lavapipe runs all code that is there
 layout(push_constant) uniform Push {
     uint head;   // first entry of the layer in Table
     uint layer;  // number of the first layer: what hashes of other layers must differ from
@@ -30,6 +32,7 @@ IN_UVEC2(4, Slots)                                             // (slots) positi
 layout(binding = 5) writeonly buffer SlotsOut { uvec2 slots_out[]; }; // the same slots, with their new scores
 
 const uint HEADS = KV_HEADS * GROUP;
+const uint MAY_LAYER = 1, MAY_HASH = 2, MAY_LIFETIME = 4;
 
 void main() {
     uint split = gl_WorkGroupID.x, kv = gl_WorkGroupID.y, seq = gl_WorkGroupID.z;
@@ -40,7 +43,7 @@ void main() {
     Head h = load_head(entry + kv);
     uint live = h.live + step_seq(seq).w, rule = update(h.rule);
     if (split * SPLIT >= live || first >= end || rule == UPDATE_NONE) return;
-    bool whole = has(h, RULE_LAYER), add = rule == UPDATE_ADD;
+    bool whole = (MAY & MAY_LAYER) != 0 && has(h, RULE_LAYER), add = rule == UPDATE_ADD;
     if (whole && kv % LAYER_HEADS > 0) return; // heads of the layer hold the same tokens in the same slots: the first one scores for all
     if (!add) { // only the sequence's last row counts
         if (end < seq_end) return;
@@ -51,7 +54,7 @@ void main() {
         uint slot = split * SPLIT + i;
         if (slot >= live) return;
         uvec2 old[4];
-        for (uint s = 0; s < 4; s++) old[s] = LOAD2(Slots, h.offset + min(slot + s, live - 1));
+        [[unroll]] for (uint s = 0; s < 4; s++) old[s] = LOAD2(Slots, h.offset + min(slot + s, live - 1));
         uvec4 pos = uvec4(old[0].x, old[1].x, old[2].x, old[3].x);
         vec4 sum = vec4(0);
         float keep = 1; // decay of the old score
@@ -67,18 +70,21 @@ void main() {
             keep *= h.decay;
         }
         if (reduction(h.rule) == REDUCE_MEAN) sum /= float(heads);
-        for (uint s = 0; s < 4 && slot + s < live; s++) {
+        [[unroll]] for (uint s = 0; s < 4; s++) {
             float score = sum[s];
-            if (rule == UPDATE_HASH) score = float(mixed(pos[s] ^ mixed(now ^ mixed(push.layer * LAYER_HEADS + kv ^ mixed(h.seed)))) >> 8) * exp2(-24.0);
+            if ((MAY & MAY_HASH) != 0 && rule == UPDATE_HASH) score = float(mixed(pos[s] ^ mixed(now ^ mixed(push.layer * LAYER_HEADS + kv ^ mixed(h.seed)))) >> 8) * exp2(-24.0);
             if (add) {
                 float before = uintBitsToFloat(old[s].y) * keep;
-                if (has(h, RULE_LIFETIME)) {
+                if ((MAY & MAY_LIFETIME) != 0 && has(h, RULE_LIFETIME)) {
                     float seen = float(max(now - pos[s], 1u)), earlier = float(max(int(step_row(first).z) - int(pos[s]), 0));
                     score = (before * earlier + score) / seen;
                 } else score += before;
             }
-            for (uint k = 0; k < (whole ? LAYER_HEADS : 1); k++)
-                slots_out[load_head(entry + kv + k).offset + slot + s] = uvec2(pos[s], floatBitsToUint(score));
+            if (slot + s >= live) continue;
+            slots_out[h.offset + slot + s].y = floatBitsToUint(score);
+            if ((MAY & MAY_LAYER) != 0) {
+                for (uint k = 1; k < (whole ? LAYER_HEADS : 1); k++) slots_out[load_head(entry + kv + k).offset + slot + s].y = floatBitsToUint(score);
+            }
         }
     }
 }
