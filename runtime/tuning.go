@@ -51,7 +51,7 @@ func TuningIn(info vk.DeviceInfo, form shaders.Form) Tuning {
 	t := Tuning{Form: form, Lanes: 64, Run: 32, Rows: 4, Cols: 4, Depth: 2, TokenDepth: 1, Ranges: 16, RowTile: 4, SliceBytes: 32 << 20}
 	if form != shaders.Shared {
 		t.Lanes, t.Run, t.Rows, t.Depth = int(info.Limits.SubgroupSize), 1, 16, 8
-		t.TokenDepth, t.Ranges = 4, 4
+		t.TokenDepth, t.Ranges = 4, 2
 	}
 	if info.Kind == "cpu" && largeTexels(info) {
 		t.Walk = 140_000 // lavapipe ends loops early: tests/ops_evict_test.go shows that these are reached
