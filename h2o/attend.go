@@ -54,8 +54,7 @@ func (c *Cache) own(layer int) view {
 
 // all is the view of joined layers as of one layer with the heads of all.
 func (c *Cache) all() view {
-	v := c.own(0)
-	v.splits = ceil(c.most(), c.engine.Tuning.Split())
+	v := c.view(0, c.pools[0], c.table, c.most())
 	v.heads = Heads{Query: len(c.pools) * v.heads.Query, KV: len(c.pools) * v.heads.KV}
 	return v
 }
@@ -98,7 +97,7 @@ func (c *Cache) planScratch(a *runtime.Arena) {
 		splits = max(splits, int64(v.slice*v.heads.Query*v.splits))
 	}
 	peaks, shares, tokens := 2*splits, splits, int64(0) // tokens: heads whose attention of single tokens is in scratch at once
-	for layer := range c.pools {
+	for layer := 0; c.single() && layer < len(c.pools); layer++ {
 		_, row := c.rowOf(layer)
 		tokens = max(tokens, int64(c.seqs*row))
 		if c.Plan.Policy.measures() {
@@ -110,7 +109,7 @@ func (c *Cache) planScratch(a *runtime.Arena) {
 		q: a.Tensor("scratch.q", int64(c.rows*heads*pad)*4), e: a.Tensor("scratch.e", slots*4),
 		peaks: a.Tensor("scratch.peaks", peaks*4), shares: a.Tensor("scratch.shares", shares*4), o: a.Tensor("scratch.o", splits*int64(pad)*4),
 	}
-	if c.engine.Tuning.TokenDepth > 0 {
+	if tokens > 0 {
 		c.scratch.parts = a.Tensor("scratch.parts", tokens*int64(c.engine.Tuning.Ranges*(pad+4))*4)
 	}
 }
@@ -126,8 +125,8 @@ type Activations struct {
 
 // Decode records a layer's attention for up to rows rows, each of its own sequence (batch) or consecutive tokens of one:
 // the new tokens enter the cache, every row attends to what it may see, scores are updated, and what is above the budget
-// goes; of joined layers with the last one for all. What is returned, if not nil, is the attention in parts, and x.Y is left alone: Merge or a product that takes them
-// brings them together.
+// goes; of joined layers with the last one for all. What is returned, if not nil, is the attention in parts, and x.Y is left
+// alone: Merge or a product that takes them brings them together.
 func (c *Cache) Decode(p *runtime.Program, step *runtime.Tensor, layer, rows int, batch bool, x Activations) (parts *Parts) {
 	v, single := c.own(layer), batch && c.whole(x.Rotation)
 	if single {
@@ -213,6 +212,15 @@ func (c *Cache) append(p *runtime.Program, step *runtime.Tensor, v view, rows in
 	}
 }
 
+// wide is how many lanes share the so many parts of a head: a power of two.
+func (c *Cache) wide(parts int) int {
+	wide := 1
+	for wide < parts && wide < c.engine.Tuning.Lanes {
+		wide *= 2
+	}
+	return wide
+}
+
 // headTile is how many query heads of a group a workgroup attends for: large tiles compile slowly.
 func (v view) headTile(pad int) int { return min(int(v.group()), max(1, 256/pad)) }
 
@@ -241,10 +249,7 @@ func (c *Cache) logits(p *runtime.Program, step *runtime.Tensor, v view, q vk.Ra
 func (c *Cache) values(p *runtime.Program, step *runtime.Tensor, v view, row, n, rowTile int) {
 	t, pad := c.engine.Tuning, c.geometry.HeadPad(c.Plan.Types)
 	headTile, rowTile, kvGrid, rowGrid := c.tiles(v, n, rowTile)
-	wide := 1
-	for wide < pad/layouts[c.Plan.Types.V].share && wide < t.Lanes {
-		wide *= 2
-	}
+	wide := c.wide(pad / layouts[c.Plan.Types.V].share)
 	p.Dispatch(shaders.AttendValues{Lanes: uint32(t.Lanes), Split: uint32(t.Split()), KvHeads: uint32(v.heads.KV), Group: v.group(), HeadTile: uint32(headTile), RowTile: uint32(rowTile), HeadPad: uint32(pad), Wide: uint32(wide),
 		Head: v.first, Row: uint32(row), Rows: uint32(n), Stride: uint32(v.stride), Splits: uint32(v.splits), Plane: v.vPlane,
 		Step: step.Range, Table: v.table.Range, V: v.v.Range, E: c.scratch.e.Range, O: c.scratch.o.Range},

@@ -22,16 +22,13 @@ func (p *Parts) Head() int { return p.Count * (p.Pad + 4) }
 // tokenTile is how many query heads a workgroup of attend_token takes, at most.
 const tokenTile = 4
 
-// tokenSplits is the number of splits of a layer's heads for attention of single tokens, 0 if that is not one kernel.
+// tokenSplits is the number of splits of a layer's heads for attention of single tokens.
 func (c *Cache) tokenSplits(layer int) int {
-	split, slots := c.engine.Tuning.TokenSplit(), c.Plan.Layers[layer].Most
-	if split == 0 {
-		return 0
-	}
+	slots := c.Plan.Layers[layer].Most
 	if c.joined {
 		slots = c.most()
 	}
-	return ceil(slots, split)
+	return ceil(slots, c.engine.Tuning.TokenSplit())
 }
 
 // rowOf is where a layer's query heads begin in a row of what attention of single tokens leaves, and how many the row has.
@@ -44,20 +41,21 @@ func (c *Cache) rowOf(layer int) (first, all int) {
 	return 0, heads
 }
 
-// whole tells whether attention where every row is the new token of its sequence can be one kernel. It reads heads as vec4
-// of two rotary pairs, keys that are rotated, and K and V of one type without scales.
-func (c *Cache) whole(r Rotation) bool {
-	return c.engine.Tuning.TokenDepth > 0 && c.geometry.HeadDim%4 == 0 && r.Dim%4 == 0 && !r.Halves && !c.Plan.Renumber && c.Plan.Types.K == c.Plan.Types.V && !layouts[c.Plan.Types.K].scaled
+// single tells whether the cache suits attention of single tokens as one kernel, which reads heads as vec4, keys that are
+// rotated, and K and V of one type without scales.
+func (c *Cache) single() bool {
+	return c.engine.Tuning.TokenDepth > 0 && c.geometry.HeadDim%4 == 0 && !c.Plan.Renumber && c.Plan.Types.K == c.Plan.Types.V && !layouts[c.Plan.Types.K].scaled
 }
+
+// whole tells whether attention where every row is the new token of its sequence is that kernel: two rotary pairs make a
+// vec4.
+func (c *Cache) whole(r Rotation) bool { return c.single() && r.Dim%4 == 0 && !r.Halves }
 
 // attendTokens records the attention of rows that are the new tokens of as many sequences: they enter the cache and attend
 // to it.
 func (c *Cache) attendTokens(p *runtime.Program, step *runtime.Tensor, v view, rows int, x Activations) *Parts {
 	t, pad := c.engine.Tuning, c.geometry.HeadPad(c.Plan.Types)
-	wide := 1
-	for wide < pad/layouts[c.Plan.Types.V].pack && wide < t.Lanes {
-		wide *= 2
-	}
+	wide := c.wide(pad / layouts[c.Plan.Types.V].pack)
 	tile, splits, measured := min(tokenTile, v.headTile(pad)), c.tokenSplits(v.layer), uint32(0)
 	if c.Plan.Policy.measures() {
 		measured = 1
