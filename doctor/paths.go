@@ -20,6 +20,7 @@ type path struct {
 const (
 	tokenAttention = "attention of one token in one kernel"
 	mergedParts    = "products that merge parts of attention"
+	linkedProducts = "products of a token in one kernel"
 	joinedLayers   = "evictions of all layers at once"
 )
 
@@ -31,6 +32,10 @@ var paths = []path{
 	}},
 	{mergedParts, func(t runtime.Tuning) bool { return t.TokenDepth > 0 && t.MergesParts() }, func(t runtime.Tuning, _ vk.DeviceInfo) runtime.Tuning {
 		t.Apart = true
+		return t
+	}},
+	{linkedProducts, runtime.Tuning.Links, func(t runtime.Tuning, _ vk.DeviceInfo) runtime.Tuning {
+		t.Unlinked = true
 		return t
 	}},
 	{joinedLayers, func(t runtime.Tuning) bool { return !t.Unjoined }, func(t runtime.Tuning, _ vk.DeviceInfo) runtime.Tuning {

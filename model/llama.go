@@ -5,6 +5,7 @@ import (
 
 	"vkdecode/h2o"
 	"vkdecode/runtime"
+	"vkdecode/vk"
 )
 
 // llama is the architecture of Llama and its kin: RMS norms, rotary positions, grouped queries, a gated feed-forward
@@ -19,12 +20,13 @@ type llama struct {
 }
 
 type llamaLayer struct {
-	attnNorm *vector   // (width)
-	qkv      []*Matrix // one of (heads + 2 KV heads) * head size rows; three where the file gives q, k, v different types
-	out      *Matrix   // (width, heads * head size)
-	ffnNorm  *vector   // (width)
-	gateUp   []*Matrix // one of interleaved gate and up; or up, gate where the file gives them different types
-	down     *Matrix   // (width, ffn)
+	attnNorm *vector         // (width)
+	qkv      []*Matrix       // one of (heads + 2 KV heads) * head size rows; three where the file gives q, k, v different types
+	out      *Matrix         // (width, heads * head size)
+	ffnNorm  *vector         // (width)
+	gateUp   []*Matrix       // one of interleaved gate and up; or up, gate where the file gives them different types
+	down     *Matrix         // (width, ffn)
+	linked   *runtime.Tensor // the weights of the chain that follows the attention, nil if no layer has one
 }
 
 func newLlama(w *weights) (architecture, error) {
@@ -49,6 +51,9 @@ func newLlama(w *weights) (architecture, error) {
 		width, queries, keys := c.Width, l.Query*c.HeadDim, l.KV*c.HeadDim
 		q, k, v := w.tensor(b+"attn_q.weight", width, queries), w.tensor(b+"attn_k.weight", width, keys), w.tensor(b+"attn_v.weight", width, keys)
 		gate, up := w.tensor(b+"ffn_gate.weight", width, l.FFN), w.tensor(b+"ffn_up.weight", width, l.FFN)
+		if w.engine.Tuning.Links() { // one kernel makes all products of the layer
+			w.perLane = w.engine.Tuning.RowsFor(queries+2*keys, width, 2*l.FFN, width)
+		}
 		m.layers = append(m.layers, llamaLayer{
 			attnNorm: w.vector(b+"attn_norm.weight", width),
 			qkv:      w.fused(fmt.Sprintf("qkv.%d", i), q, k, v),
@@ -61,7 +66,65 @@ func newLlama(w *weights) (architecture, error) {
 			return nil, w.err
 		}
 	}
+	if w.engine.Tuning.Links() {
+		m.link(w)
+	}
 	return m, w.err
+}
+
+// link puts the weights of every chain together, if all layers can have one.
+func (m *llama) link(w *weights) {
+	for i, l := range m.layers {
+		if len(m.layers) == 1 || len(l.qkv) > 1 || len(l.gateUp) > 1 || !linkable(w.engine, m.chain(i).links) {
+			return
+		}
+	}
+	for i := range m.layers {
+		m.layers[i].linked = w.together(fmt.Sprintf("layer.%d", i), m.chain(i).links)
+	}
+}
+
+// chain is what follows the attention of layer i, up to the next one's.
+func (m *llama) chain(i int) chain {
+	l, c := m.layers[i], m.config
+	links := []link{
+		{l.out, product{epilogue: addRes}},
+		{l.gateUp[0], product{epilogue: siluPair, norm: l.ffnNorm, width: c.Width, eps: c.Eps}},
+		{l.down, product{epilogue: addRes}},
+	}
+	if i+1 < len(m.layers) {
+		next := m.layers[i+1]
+		links = append(links, link{next.qkv[0], product{epilogue: store, norm: next.attnNorm, width: c.Width, eps: c.Eps}})
+	}
+	return chain{l.linked, links}
+}
+
+// after is that chain on the activations of a session. It writes nothing that it has read: what a layer begins with, what
+// it makes with attention and what it ends with are rows of s.x of their own. The first begins with row 0, and the last ends there.
+func (m *llama) after(s *Session, i int) chain {
+	c := m.chain(i)
+	row := func(n int) vk.Range { return s.x.Slice(int64(4*n*s.widths.x), int64(4*s.widths.x)) }
+	begin := func(i int) vk.Range {
+		if i == 0 || i == len(m.layers) {
+			return row(0)
+		}
+		return row(2 + i%2)
+	}
+	c.links[0].x, c.links[0].y, c.links[0].res = s.attn.Range, row(1), begin(i)
+	c.links[1].x, c.links[1].y = row(1), s.ffn.Range
+	c.links[2].x, c.links[2].y, c.links[2].res = s.ffn.Range, begin(i+1), row(1)
+	if len(c.links) > 3 {
+		c.links[3].x, c.links[3].y = begin(i+1), s.qkv.Range
+	}
+	return c
+}
+
+// linked records all layers for one row, with the products between two attentions as chains.
+func (m *llama) linked(p *runtime.Program, s *Session, attend attention) {
+	m.projections(p, s, 0, 1)
+	for i := range m.layers {
+		s.chain(p, i, m.attention(p, s, i, 1, attend))
+	}
 }
 
 func (m *llama) Config() *Config { return m.config }
@@ -86,22 +149,35 @@ func (m *llama) embedding(p *runtime.Program, s *Session, rows int) {
 	m.embed.gather(s.model.engine, p, s.step, s.x.Range, rows)
 }
 
+// projections records the queries, keys and values of layer i.
+func (m *llama) projections(p *runtime.Program, s *Session, i, rows int) {
+	l := m.layers[i]
+	qkv := s.normed(p, l.attnNorm, rows, false)
+	qkv.y, qkv.yStride, qkv.epilogue = s.qkv.Range, s.widths.qkv, store
+	for _, part := range l.qkv {
+		part.multiply(s.model.engine, p, s.step, qkv)
+		qkv.yOffset += part.rows
+	}
+}
+
+// attention records the attention of layer i: row by row in s.attn, or in parts that the product after it is to bring
+// together.
+func (m *llama) attention(p *runtime.Program, s *Session, i, rows int, attend attention) *h2o.Parts {
+	w := s.widths
+	parts := attend(p, i, rows, h2o.Activations{X: s.qkv.Range, Y: s.attn.Range, XStride: w.qkv, YStride: w.attn, Rotation: m.rotation(s)})
+	if parts != nil && !s.model.engine.Tuning.MergesParts() {
+		s.cache.Merge(p, s.step, parts, rows, s.attn.Range, w.attn)
+		return nil
+	}
+	return parts
+}
+
 // layer records layer i for up to rows rows of s.x. attend records its attention.
 func (m *llama) layer(p *runtime.Program, s *Session, i, rows int, attend attention) {
 	e, step, w, l := s.model.engine, s.step, s.widths, m.layers[i]
-	qkv := s.normed(p, l.attnNorm, rows, false)
-	qkv.y, qkv.yStride, qkv.epilogue = s.qkv.Range, w.qkv, store
-	for _, part := range l.qkv {
-		part.multiply(e, p, step, qkv)
-		qkv.yOffset += part.rows
-	}
+	m.projections(p, s, i, rows)
 	attn := product{x: s.attn.Range, y: s.x.Range, res: s.x.Range, xStride: w.attn, yStride: w.x, epilogue: addRes, rows: rows}
-	parts := attend(p, i, rows, h2o.Activations{X: s.qkv.Range, Y: s.attn.Range, XStride: w.qkv, YStride: w.attn, Rotation: m.rotation(s)})
-	if parts != nil && e.Tuning.MergesParts() {
-		attn.parts = parts
-	} else if parts != nil {
-		s.cache.Merge(p, step, parts, rows, s.attn.Range, w.attn)
-	}
+	attn.parts = m.attention(p, s, i, rows, attend)
 	l.out.multiply(e, p, step, attn)
 	ffn := s.normed(p, l.ffnNorm, rows, false)
 	ffn.y, ffn.yStride, ffn.epilogue = s.ffn.Range, w.ffn, siluPair

@@ -33,8 +33,9 @@ type matrixSlice struct {
 	weights, scales *runtime.Tensor // scales nil for types without
 }
 
-// newMatrix plans the memory of tensors under each other (or of two interleaved, paired). All have one type.
-func newMatrix(e *runtime.Engine, a *runtime.Arena, name string, paired bool, parts ...*gguf.Tensor) (*Matrix, error) {
+// newMatrix plans the memory of tensors under each other (or of two interleaved, paired). All have one type. perLane is the
+// number of rows per invocation, 0 for what suits the matrix.
+func newMatrix(e *runtime.Engine, a *runtime.Arena, name string, paired bool, perLane int, parts ...*gguf.Tensor) (*Matrix, error) {
 	w, ok := weightTypeFor(parts[0].Type, e.Tuning.Form)
 	if !ok {
 		return nil, fmt.Errorf("model: tensor %q: weight type %s has no kernel; %s do", parts[0].Name, parts[0].Type, runningTypes())
@@ -43,7 +44,10 @@ func newMatrix(e *runtime.Engine, a *runtime.Arena, name string, paired bool, pa
 	for _, p := range parts {
 		m.rows += int(p.Rows())
 	}
-	m.planes = newPlanes(e.Tuning, w, m.rows, m.columns)
+	if perLane == 0 {
+		perLane = e.Tuning.RowsFor(m.rows)
+	}
+	m.planes = newPlanes(e.Tuning, w, perLane, m.columns)
 	limits := e.Device.Info.Limits
 	groups, most := ceil(m.rows, m.planes.groupRows()), int(e.Bindable())/m.planes.weightBytes()
 	if paired { // gate and up are each padded to whole groups' halves

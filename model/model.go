@@ -20,6 +20,9 @@ type architecture interface {
 	widths() widths
 	embedding(p *runtime.Program, s *Session, rows int)
 	layer(p *runtime.Program, s *Session, i, rows int, attend attention)
+	chain(i int) chain
+	after(s *Session, i int) chain
+	linked(p *runtime.Program, s *Session, attend attention)
 	rotation(s *Session) h2o.Rotation
 	logits(p *runtime.Program, s *Session, outs int)
 }

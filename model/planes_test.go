@@ -23,7 +23,7 @@ func TestPlanesAgreeWithTheirTwin(t *testing.T) {
 		for _, tuning := range []runtime.Tuning{{Lanes: 8, Run: 1, Rows: 16}, {Lanes: 4, Run: 4, Rows: 4}, {Lanes: 64, Run: 32, Rows: 4}, {Lanes: 32, Run: 2, Rows: 8}} {
 			const fileBlocks = 3
 			columns := fileBlocks * w.columns
-			p := newPlanes(tuning, w, 0, columns)
+			p := newPlanes(tuning, w, tuning.Rows, columns)
 			rows := 2*p.groupRows() + 1
 			size := fileBlocks * w.bytes
 			own := size // of a row in the file: without scales it may end within a block
@@ -102,7 +102,7 @@ func TestPairedRowsAgreeWithTheirTwin(t *testing.T) {
 		return x
 	}
 	for _, tuning := range []runtime.Tuning{{Lanes: 8, Run: 1, Rows: 16}, {Lanes: 64, Run: 32, Rows: 4}} {
-		m := &Matrix{rows: 2 * rows, paired: true, parts: []*gguf.Tensor{tensor(0), tensor(rows)}, planes: newPlanes(tuning, weightTypes[gguf.F32], 2*rows, 32)}
+		m := &Matrix{rows: 2 * rows, paired: true, parts: []*gguf.Tensor{tensor(0), tensor(rows)}, planes: newPlanes(tuning, weightTypes[gguf.F32], tuning.Rows, 32)}
 		for i, want := range ref.Paired(rows, tuning.Lanes, tuning.Run, tuning.Rows) {
 			row := m.row(i)
 			if want < 0 && row != nil || want >= 0 && (len(row) != 1 || int(row[0]) != want) {

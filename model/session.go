@@ -51,6 +51,7 @@ type Session struct {
 	step, tokens, ring, endList, rope *runtime.Tensor
 	x, xn, qkv, attn, ffn, logits     *runtime.Tensor // (rows, widths) f32
 	logitsStride                      int
+	chains                            *chains // nil if a row's products are dispatched one by one
 	control                           *runtime.Step
 	decode                            *runtime.Program // a step of one row
 	prompt                            prompter
@@ -97,6 +98,7 @@ func (s *Session) plan(o SessionOptions) {
 	}
 	w := s.widths
 	s.x, s.xn, s.qkv, s.attn, s.ffn = floats("x", w.x), floats("xn", w.x), floats("qkv", w.qkv), floats("attn", w.attn), floats("ffn", w.ffn)
+	s.planChains()
 	s.logitsStride = (s.model.Vocab + 3) &^ 3
 	s.logits = s.arena.Tensor("scratch.logits", int64(4*outRows*s.logitsStride))
 	s.step = s.arena.Tensor("step.step", runtime.StepBytes)
@@ -128,6 +130,11 @@ func (s *Session) prepare(o SessionOptions) error {
 	}
 	if err := e.Device.Write(s.endList.Slice(0, int64(4*len(ends))), wordBytes(ends)); err != nil {
 		return err
+	}
+	if s.chains != nil {
+		if err := s.writeTable(); err != nil {
+			return err
+		}
 	}
 	s.decode = s.body("decode", 1, func(p *runtime.Program, layer, rows int, x h2o.Activations) *h2o.Parts {
 		return s.cache.Decode(p, s.step, layer, rows, true, x)
@@ -182,6 +189,11 @@ func (s *Session) warm() error {
 func (s *Session) body(name string, rows int, attend attention) *runtime.Program {
 	p := s.model.engine.NewProgram(name)
 	s.model.arch.embedding(p, s, rows)
+	if rows == 1 && s.chains != nil {
+		p.Zero(s.chains.state.Range)
+		s.model.arch.linked(p, s, attend)
+		return p
+	}
 	for i := range s.model.Layers {
 		s.model.arch.layer(p, s, i, rows, attend)
 	}

@@ -18,6 +18,7 @@ type weights struct {
 	file     *gguf.File
 	matrices []*Matrix
 	vectors  []*vector
+	perLane  int // rows per invocation of the matrices planned next, 0 for what suits each
 	err      error
 }
 
@@ -102,7 +103,7 @@ func (w *weights) plan(name string, pair bool, parts ...*gguf.Tensor) *Matrix {
 	if w.err != nil {
 		return nil
 	}
-	m, err := newMatrix(w.engine, w.arena, name, pair, parts...)
+	m, err := newMatrix(w.engine, w.arena, name, pair, w.perLane, parts...)
 	if err != nil {
 		w.err = err
 		return nil

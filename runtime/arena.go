@@ -14,6 +14,7 @@ type Tensor struct {
 	Bytes int64
 	Use   vk.Use // who touches it; Local unless set before Allocate
 	vk.Range
+	parts []*Tensor // that it is made of, see Together
 }
 
 // Arena plans device memory, then allocates exactly what was planned.
@@ -26,6 +27,22 @@ func (a *Arena) Tensor(name string, bytes int64) *Tensor {
 	t := &Tensor{Name: name, Bytes: max(bytes+15, 16) &^ 15}
 	a.tensors = append(a.tensors, t)
 	return t
+}
+
+// partAlign is where tensors that are put together begin, in bytes: at a multiple of what any device asks of a binding.
+const partAlign = 256
+
+// Together puts planned tensors side by side into one buffer. The tensor it returns is all of them, so that a kernel can
+// reach each by its offset.
+func (a *Arena) Together(name string, tensors ...*Tensor) *Tensor {
+	whole := &Tensor{Name: name, parts: tensors}
+	for _, t := range tensors {
+		t.Bytes = (t.Bytes + partAlign - 1) &^ (partAlign - 1)
+		whole.Bytes += t.Bytes
+	}
+	a.tensors = slices.DeleteFunc(a.tensors, func(t *Tensor) bool { return slices.Contains(tensors, t) })
+	a.tensors = append(a.tensors, whole)
+	return whole
 }
 
 // Bytes is the planned size of the tensors whose name begins with prefix.
@@ -48,6 +65,11 @@ func (a *Arena) Allocate(d *vk.Device) error {
 			return fmt.Errorf("runtime: %w", err)
 		}
 		t.Range = b.All()
+		at := int64(0)
+		for _, part := range t.parts {
+			part.Range = t.Slice(at, part.Bytes)
+			at += part.Bytes
+		}
 		if err := d.Zero(t.Range); err != nil {
 			a.Free()
 			return fmt.Errorf("runtime: zero %q: %w", t.Name, err)
@@ -65,6 +87,9 @@ func (a *Arena) Free() {
 		if t.Buffer != nil {
 			t.Buffer.Free()
 			t.Range = vk.Range{}
+			for _, part := range t.parts {
+				part.Range = vk.Range{}
+			}
 		}
 	}
 }

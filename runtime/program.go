@@ -21,6 +21,7 @@ type Program struct {
 	records []*vk.Commands
 }
 
+// dispatch is a kernel over a grid; one without a module fills its only binding with zeros.
 type dispatch struct {
 	shaders.Call
 	x, y, z uint32
@@ -43,6 +44,11 @@ func (p *Program) Dispatch(k shaders.Kernel, v shaders.Variant, x, y, z int) {
 	p.calls = append(p.calls, dispatch{c, uint32(x), uint32(y), uint32(z)})
 }
 
+// Zero appends the zeroing of a range.
+func (p *Program) Zero(r vk.Range) {
+	p.calls = append(p.calls, dispatch{Call: shaders.Call{Kernel: "zero", Bindings: []vk.Range{r}, Access: []shaders.Access{shaders.Write}}})
+}
+
 // Cut ends a segment: what follows may go into another submit.
 func (p *Program) Cut() {
 	if n := len(p.calls); n > 0 && (len(p.cuts) == 0 || p.cuts[len(p.cuts)-1] != n) {
@@ -55,9 +61,11 @@ func (p *Program) Record() error {
 	if p.err != nil {
 		return fmt.Errorf("runtime: program %s: %w", p.Name, p.err)
 	}
-	calls := make([]shaders.Call, len(p.calls))
-	for i, c := range p.calls {
-		calls[i] = c.Call
+	var calls []shaders.Call
+	for _, c := range p.calls {
+		if c.Module != nil {
+			calls = append(calls, c.Call)
+		}
 	}
 	if err := p.engine.compile(calls); err != nil {
 		return err
@@ -97,7 +105,11 @@ func (p *Program) ops(calls []dispatch) []vk.Op {
 			since = hazards{}
 		}
 		since.add(c.Call)
-		ops = append(ops, vk.Op{Kind: vk.Dispatch, Name: c.Kernel, Pipeline: p.engine.pipeline(c.Call), Push: c.Push, Bindings: c.Bindings, X: c.x, Y: c.y, Z: c.z})
+		if c.Module == nil {
+			ops = append(ops, vk.Op{Kind: vk.Fill, Name: c.Kernel, Dst: c.Bindings[0]})
+		} else {
+			ops = append(ops, vk.Op{Kind: vk.Dispatch, Name: c.Kernel, Pipeline: p.engine.pipeline(c.Call), Push: c.Push, Bindings: c.Bindings, X: c.x, Y: c.y, Z: c.z})
+		}
 		if timed {
 			ops = append(ops, vk.Op{Kind: vk.Timestamp, Query: uint32(i + 1)})
 		}
@@ -202,7 +214,11 @@ func (p *Program) Print(w io.Writer) {
 			since = hazards{}
 		}
 		since.add(c.Call)
-		fmt.Fprintf(w, "%s (%d,%d,%d) %v", c.Module.Name, c.x, c.y, c.z, c.Constants)
+		if c.Module == nil {
+			fmt.Fprint(w, c.Kernel)
+		} else {
+			fmt.Fprintf(w, "%s (%d,%d,%d) %v", c.Module.Name, c.x, c.y, c.z, c.Constants)
+		}
 		for _, b := range c.Bindings {
 			fmt.Fprintf(w, " %s", b.Buffer.Name)
 		}

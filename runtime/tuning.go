@@ -22,6 +22,7 @@ type Tuning struct {
 	SliceBytes int // attention: scratch for the probabilities of a slice of rows, at most
 	Walk       int // slots that one workgroup can walk over when tokens go, 0 = any number
 
+	Unlinked bool `json:",omitempty"` // products of one row are never linked, even where that is quicker
 	Apart    bool `json:",omitempty"` // products never bring the parts of attention together, even where that is quicker
 	Unjoined bool `json:",omitempty"` // every layer settles its slots by itself, even where all could at once
 }
@@ -65,16 +66,19 @@ func TuningIn(info vk.DeviceInfo, form shaders.Form) Tuning {
 	return t
 }
 
-// RowsFor is the number of rows per invocation for a matrix of so many rows: the one with which the threads are done
-// first. The product does not depend on it.
-func (t Tuning) RowsFor(rows int) int {
+// RowsFor is the number of rows per invocation for matrices of so many rows, multiplied one after the other: the one with
+// which the threads are done first. The product does not depend on it.
+func (t Tuning) RowsFor(heights ...int) int {
 	if t.Threads == 0 {
 		return t.Rows
 	}
 	const overhead = 1 // of a workgroup, as rows per invocation: it starts, and it reads the activations
-	cost := func(perLane int) int {
-		groups := (rows*t.Run + perLane*t.Lanes - 1) / (perLane * t.Lanes)
-		return (groups + t.Threads - 1) / t.Threads * (perLane + overhead)
+	cost := func(perLane int) (sum int) {
+		for _, rows := range heights {
+			groups := (rows*t.Run + perLane*t.Lanes - 1) / (perLane * t.Lanes)
+			sum += (groups + t.Threads - 1) / t.Threads * (perLane + overhead)
+		}
+		return sum
 	}
 	best := t.Rows
 	for n := t.Rows - 4; n >= 4; n -= 4 {
@@ -83,6 +87,13 @@ func (t Tuning) RowsFor(rows int) int {
 		}
 	}
 	return best
+}
+
+// Links tells whether the products between two attentions of a single row are one dispatch, as chain.comp makes them: worth
+// it where a dispatch costs much and its workgroups are as many as threads. Fetches of texels see there what was written
+// before in the same dispatch.
+func (t Tuning) Links() bool {
+	return !t.Unlinked && t.Form == shaders.Texel && t.Run == 1 && t.Threads > 0
 }
 
 // MergesParts tells whether products bring the parts of attention together on the way: it costs every workgroup a little,

@@ -315,6 +315,70 @@ func (k Carry) Call(v Variant) (Call, error) {
 	return carryInfo.call(v, []uint32{k.Lanes, k.Back}, push, []vk.Range{k.Step, k.X, k.Y})
 }
 
+// Chain binds chain.comp.
+//
+// Products of one activation row, one after the other in one dispatch: each is what matmul.comp would make of it, bit for
+// bit, and reads what the ones before wrote. On CPU drivers a dispatch costs as much as a small product.
+//
+// Every workgroup goes through all products. Of each it takes groups of rows while there are any, by a counter, and then
+// waits for those that others took. Nothing is assumed about when workgroups run: what another has taken and not finished
+// after PATIENCE looks, because its thread stands still, is done once more. So no output may be an input of an earlier
+// product, and two that write the same place write the same.
+// Grid: as many workgroups as threads. Layout of the planes: include/planes.glsl. Twin: ref/matmul.go
+type Chain struct {
+	Lanes     uint32 // workgroup size
+	Rows      uint32 // weight rows per invocation, a multiple of 4
+	Ranges    uint32 // parts per head that are brought together first, for the first product to read; 0: none are
+	Heads     uint32 // query heads in the parts
+	HeadQuads uint32 // vec4 per head of x
+	PadQuads  uint32 // the same in the parts
+	Run       uint32 // always, as is COLS: of include/product.glsl
+	Cols      uint32
+
+	First    uint32  // product of this chain in Products
+	Count    uint32  // products
+	PartsAt  uint32  // first vec4 of the parts
+	Own      uint32  // first f32 of a row of each workgroup's own
+	OwnEach  uint32  // f32 from one to the next
+	Patience uint32  // looks
+	Eps      float32 // of the norms
+
+	Step     vk.Range
+	W        vk.Range // weight planes, scale planes and the norms' weights
+	S        vk.Range // the same
+	Products vk.Range // (products, RECORDS): size, from, to
+	X        vk.Range // all activations
+	Res      vk.Range // the same
+	Parts    vk.Range // as attend_token.comp leaves them
+	Y        vk.Range // all activations
+	State    vk.Range // zero before: of each product the groups taken, those done, and for every group whether it is done
+}
+
+var chainInfo = info{name: "chain", weights: true, cache: false, push: 28, count: 8, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},       // Step
+	{vk.RGBA32Uint, Read},       // W
+	{vk.RGBA32Uint, Read},       // S
+	{vk.RGBA32Uint, Read},       // Products
+	{vk.RGBA32Float, Read},      // X
+	{vk.R32Float, Read},         // Res
+	{vk.RGBA32Float, Read},      // Parts
+	{vk.R32Float, Read | Write}, // Y
+	{vk.R32Uint, Read | Write},  // State
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k Chain) Call(v Variant) (Call, error) {
+	push := make([]byte, 28)
+	binary.LittleEndian.PutUint32(push[0:], k.First)
+	binary.LittleEndian.PutUint32(push[4:], k.Count)
+	binary.LittleEndian.PutUint32(push[8:], k.PartsAt)
+	binary.LittleEndian.PutUint32(push[12:], k.Own)
+	binary.LittleEndian.PutUint32(push[16:], k.OwnEach)
+	binary.LittleEndian.PutUint32(push[20:], k.Patience)
+	binary.LittleEndian.PutUint32(push[24:], math.Float32bits(k.Eps))
+	return chainInfo.call(v, []uint32{k.Lanes, k.Rows, k.Ranges, k.Heads, k.HeadQuads, k.PadQuads, k.Run, k.Cols}, push, []vk.Range{k.Step, k.W, k.S, k.Products, k.X, k.Res, k.Parts, k.Y, k.State})
+}
+
 // Checksum binds checksum.comp.
 //
 // y = the exclusive or of all words that an invocation reads: DEPTH elements of its workgroup's run of x, in turns with the

@@ -1,6 +1,8 @@
 package tests
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"vkdecode/h2o"
@@ -64,4 +66,38 @@ func TestGPUTuningAgreesWithTheReference(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Products that are linked are those that are dispatched one by one, bit for bit, whoever does which part of them.
+func TestLinkedProductsGiveTheSameBits(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		if !runtime.TuningFor(d.Info).Links() {
+			return // the form of the kernels that does is tried with all others
+		}
+		for name, links := range map[string]bool{"group2-q4_1": true, "group16-bf16": true, "head48-biases": false} {
+			var want struct{ IDs []int32 }
+			readJSON(t, "testdata/llama/"+name+".json", &want)
+			logits := func(threads int, unlinked bool) ([]float32, bool) {
+				e := runtime.NewEngine(d)
+				e.Tuning.Threads, e.Tuning.Unlinked = threads, unlinked
+				s := openSession(t, loadOn(t, e, "testdata/llama/"+name+".gguf"), kv("h2o", "50%", 0.5, 1), len(want.IDs))
+				var graph strings.Builder
+				s.PrintGraph(&graph)
+				return promptLogits(t, s, want.IDs), strings.Contains(graph.String(), "\nchain.")
+			}
+			apart, linked := logits(2, true)
+			if linked {
+				t.Fatalf("%s: linked, though it shall not be", name)
+			}
+			for _, threads := range []int{1, 5} {
+				got, linked := logits(threads, false)
+				if linked != links {
+					t.Errorf("%s: linked %t, want %t", name, linked, links)
+				}
+				if !slices.Equal(got, apart) {
+					t.Errorf("%s: other logits with %d threads", name, threads)
+				}
+			}
+		}
+	})
 }

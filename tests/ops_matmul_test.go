@@ -263,16 +263,7 @@ func (r *rig) attention(rnd *rand.Rand, rows, heads, count, dim, pad, columns, o
 
 // planes puts the file's rows in their order, -1 for one that is missing, into the planes of each slice.
 func (r *rig) planes(c matmulCase, raw []byte, order []int) (weights, scales []*tensor) {
-	var packed []byte
-	size := rowBytes(c.weight, c.blocks)
-	for _, row := range order {
-		if row < 0 {
-			packed = append(packed, make([]byte, size)...)
-		} else {
-			packed = append(packed, raw[row*size:(row+1)*size]...)
-		}
-	}
-	w, s := ref.Planes(c.weight, len(order), 32*c.blocks, packed, r.lanes, c.share, c.perLane)
+	w, s := ref.Planes(c.weight, len(order), 32*c.blocks, inOrder(raw, order, rowBytes(c.weight, c.blocks)), r.lanes, c.share, c.perLane)
 	cuts := []int{0, 1}
 	if c.sliced {
 		cuts = []int{0, 1, 2}

@@ -16,6 +16,7 @@ var ops = []struct {
 }{
 	{"embed", embedCases},
 	{"matmul", matmulCases},
+	{"chain", chainCases},
 	{"rms_norm", rmsNormCases},
 	{"rope_cache", ropeCacheCases},
 	{"attend", attendCases}, // attend_logits, attend_values, attend_merge, score

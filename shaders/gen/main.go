@@ -128,12 +128,21 @@ func build(file string, all *compilers) (kernel, error) {
 	}
 	for _, w := range weights {
 		for _, c := range caches {
-			for _, f := range forms {
+			for _, f := range formsOf(k.source) {
 				all.do(file, func() error { return k.compile(f, w, c) })
 			}
 		}
 	}
 	return k, k.freeze(all)
+}
+
+// formsOf are the forms that a kernel is compiled in: all, or those that it names by #pragma forms.
+func formsOf(source string) []form {
+	named := regexp.MustCompile(`(?m)^#pragma forms\((.*)\)$`).FindStringSubmatch(source)
+	if named == nil {
+		return forms
+	}
+	return slices.DeleteFunc(slices.Clone(forms), func(f form) bool { return !strings.Contains(named[1], f.name) })
 }
 
 // reflect learns the constants and bindings, from the form whose SPIR-V tells the type of every binding.
