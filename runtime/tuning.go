@@ -18,6 +18,7 @@ type Tuning struct {
 	Depth      int // attention: slots per lane; a split has Depth * Lanes
 	TokenDepth int // the same for attention of single tokens; 0: it is not one kernel
 	Ranges     int // attention of single tokens: workgroups along the slots of a head
+	Span       int // scores: splits per workgroup
 	RowTile    int // attention: rows per workgroup for chunks
 	SliceBytes int // attention: scratch for the probabilities of a slice of rows, at most
 	Walk       int // slots that one workgroup can walk over when tokens go, 0 = any number
@@ -49,10 +50,10 @@ func largeTexels(info vk.DeviceInfo) bool { return info.Limits.MaxTexelElements 
 
 // TuningIn is the tuning with a form of the kernels that TuningFor may not choose for the device.
 func TuningIn(info vk.DeviceInfo, form shaders.Form) Tuning {
-	t := Tuning{Form: form, Lanes: 64, Run: 32, Rows: 4, Cols: 4, Depth: 2, TokenDepth: 1, Ranges: 16, RowTile: 4, SliceBytes: 32 << 20}
+	t := Tuning{Form: form, Lanes: 64, Run: 32, Rows: 4, Cols: 4, Depth: 2, TokenDepth: 1, Ranges: 16, Span: 1, RowTile: 4, SliceBytes: 32 << 20}
 	if form != shaders.Shared {
 		t.Lanes, t.Run, t.Rows, t.Depth = int(info.Limits.SubgroupSize), 1, 16, 8
-		t.TokenDepth, t.Ranges = 4, 2
+		t.TokenDepth, t.Ranges, t.Span = 4, 2, 16
 	}
 	if info.Kind == "cpu" && largeTexels(info) {
 		t.Walk = 140_000 // lavapipe ends loops early: tests/ops_evict_test.go shows that these are reached

@@ -1217,11 +1217,12 @@ func (k SampleSums) Call(v Variant) (Call, error) {
 //	last: S = p of the step's last row (TOVA, arXiv 2401.06104)
 //	hash: S = a fresh pseudo-random number in [0, 1)
 //
-// One lane per four slots. Grid: x over splits, y over KV heads, of one layer or of several
-// whose slots lie together, z over sequences. Twin: ref/score.go
+// One lane per four slots. Grid: x over SPAN splits each, y over KV heads, of one layer or of several whose slots lie
+// together, z over sequences. Twin: ref/score.go
 type Score struct {
 	Lanes      uint32 // workgroup size
 	Split      uint32 // slots per split
+	Span       uint32 // splits per workgroup
 	KvHeads    uint32 // of the grid
 	Group      uint32 // query heads per KV head
 	LayerHeads uint32 // KV heads of one layer
@@ -1242,7 +1243,7 @@ type Score struct {
 	SlotsOut vk.Range // the same slots, with their new scores
 }
 
-var scoreInfo = info{name: "score", weights: false, cache: false, push: 24, count: 6, bindings: []bindingInfo{
+var scoreInfo = info{name: "score", weights: false, cache: false, push: 24, count: 7, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},  // Step
 	{vk.RGBA32Uint, Read},  // Table
 	{vk.RGBA32Float, Read}, // E
@@ -1260,7 +1261,7 @@ func (k Score) Call(v Variant) (Call, error) {
 	binary.LittleEndian.PutUint32(push[12:], k.Rows)
 	binary.LittleEndian.PutUint32(push[16:], k.Stride)
 	binary.LittleEndian.PutUint32(push[20:], k.Splits)
-	return scoreInfo.call(v, []uint32{k.Lanes, k.Split, k.KvHeads, k.Group, k.LayerHeads, k.May}, push, []vk.Range{k.Step, k.Table, k.E, k.Shares, k.Slots, k.SlotsOut})
+	return scoreInfo.call(v, []uint32{k.Lanes, k.Split, k.Span, k.KvHeads, k.Group, k.LayerHeads, k.May}, push, []vk.Range{k.Step, k.Table, k.E, k.Shares, k.Slots, k.SlotsOut})
 }
 
 // Share binds share.comp.

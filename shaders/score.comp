@@ -10,14 +10,15 @@
 //   add:  S = decay S + p, row by row (H2O, arXiv 2306.14048); with RULE_LIFETIME S is that over the queries so far
 //   last: S = p of the step's last row (TOVA, arXiv 2401.06104)
 //   hash: S = a fresh pseudo-random number in [0, 1)
-// One lane per four slots. Grid: x over splits, y over KV heads, of one layer or of several
-// whose slots lie together, z over sequences. Twin: ref/score.go
+// One lane per four slots. Grid: x over SPAN splits each, y over KV heads, of one layer or of several whose slots lie
+// together, z over sequences. Twin: ref/score.go
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint SPLIT = 64;      // slots per split
-layout(constant_id = 2) const uint KV_HEADS = 2;    // of the grid
-layout(constant_id = 3) const uint GROUP = 2;       // query heads per KV head
-layout(constant_id = 4) const uint LAYER_HEADS = 2; // KV heads of one layer
-layout(constant_id = 5) const uint MAY = 0;         // what rules may ask for: MAY_LAYER, MAY_HASH, MAY_LIFETIME; lavapipe runs all code that is there
+layout(constant_id = 2) const uint SPAN = 1;        // splits per workgroup
+layout(constant_id = 3) const uint KV_HEADS = 2;    // of the grid
+layout(constant_id = 4) const uint GROUP = 2;       // query heads per KV head
+layout(constant_id = 5) const uint LAYER_HEADS = 2; // KV heads of one layer
+layout(constant_id = 6) const uint MAY = 0;         // what rules may ask for: MAY_LAYER, MAY_HASH, MAY_LIFETIME; lavapipe runs all code that is there
 layout(push_constant) uniform Push {
     uint head;   // first entry of the layer in Table
     uint layer;  // number of the first layer: what hashes of other layers must differ from
@@ -35,14 +36,14 @@ const uint HEADS = KV_HEADS * GROUP;
 const uint MAY_LAYER = 1, MAY_HASH = 2, MAY_LIFETIME = 4;
 
 void main() {
-    uint split = gl_WorkGroupID.x, kv = gl_WorkGroupID.y, seq = gl_WorkGroupID.z;
+    uint begin = gl_WorkGroupID.x * SPAN * SPLIT, kv = gl_WorkGroupID.y, seq = gl_WorkGroupID.z;
     if (step_done()) return;
     uint seq_end = step_seq(seq).x + step_seq(seq).y;
     uint first = max(step_seq(seq).x, push.row), end = min(seq_end, push.row + push.rows);
     uint entry = push.head + seq * KV_HEADS;
     Head h = load_head(entry + kv);
     uint live = h.live + step_seq(seq).w, rule = update(h.rule);
-    if (split * SPLIT >= live || first >= end || rule == UPDATE_NONE) return;
+    if (begin >= live || first >= end || rule == UPDATE_NONE) return;
     bool whole = (MAY & MAY_LAYER) != 0 && has(h, RULE_LAYER), add = rule == UPDATE_ADD;
     if (whole && kv % LAYER_HEADS > 0) return; // heads of the layer hold the same tokens in the same slots: the first one scores for all
     if (!add) { // only the sequence's last row counts
@@ -50,25 +51,25 @@ void main() {
         first = end - 1;
     }
     uint head0 = kv * GROUP, heads = whole ? LAYER_HEADS * GROUP : GROUP, now = step_row(end - 1).z + 1;
-    for (uint i = gl_LocalInvocationID.x * 4; i < SPLIT; i += gl_WorkGroupSize.x * 4) {
-        uint slot = split * SPLIT + i;
-        if (slot >= live) return;
+    uint slots_end = min(begin + SPAN * SPLIT, live), slot = begin + gl_LocalInvocationID.x * 4;
+    [[dont_unroll]] do { // tests stand at the end: before the body, lavapipe would run that once more, masked
         uvec2 old[4];
         [[unroll]] for (uint s = 0; s < 4; s++) old[s] = LOAD2(Slots, h.offset + min(slot + s, live - 1));
         uvec4 pos = uvec4(old[0].x, old[1].x, old[2].x, old[3].x);
         vec4 sum = vec4(0);
         float keep = 1; // decay of the old score
-        for (uint row = first; row < end && rule != UPDATE_HASH; row++) {
+        uint row = first;
+        [[dont_unroll]] do {
             vec4 p = vec4(0);
             for (uint q = 0; q < heads; q++) {
                 uint at = (row - push.row) * HEADS + head0 + q;
-                vec4 part = LOAD1(Shares, at * push.splits + split) * LOAD(E, (at * push.stride + slot) / 4);
+                vec4 part = LOAD1(Shares, at * push.splits + slot / SPLIT) * LOAD(E, (at * push.stride + slot) / 4);
                 p = reduction(h.rule) == REDUCE_MAX ? max(p, part) : p + part;
             }
             if (has(h, RULE_SELFLESS)) p = mix(p, vec4(0), equal(pos, uvec4(step_row(row).z)));
             sum = h.decay * sum + p;
             keep *= h.decay;
-        }
+        } while (++row < end);
         if (reduction(h.rule) == REDUCE_MEAN) sum /= float(heads);
         [[unroll]] for (uint s = 0; s < 4; s++) {
             float score = sum[s];
@@ -80,11 +81,12 @@ void main() {
                     score = (before * earlier + score) / seen;
                 } else score += before;
             }
-            if (slot + s >= live) continue;
+            if (slot + s >= slots_end) continue;
             slots_out[h.offset + slot + s].y = floatBitsToUint(score);
             if ((MAY & MAY_LAYER) != 0) {
                 for (uint k = 1; k < (whole ? LAYER_HEADS : 1); k++) slots_out[load_head(entry + kv + k).offset + slot + s].y = floatBitsToUint(score);
             }
         }
-    }
+        slot += gl_WorkGroupSize.x * 4;
+    } while (slot < slots_end);
 }

@@ -235,28 +235,34 @@ func checkVictims(h *history) error {
 	})
 }
 
-// scoreErrors are the relative differences between scores and the twin's.
+// scoreErrors are the differences between scores and the twin's, relative to it.
 type scoreErrors struct {
 	count, above int     // scores compared, and those more than scoreError apart
 	most         float64 // the largest
+	far          int     // scores that lie more than scoreError apart relative to them, or for those below 1 absolutely
 }
 
 // scoreError is how far a score may lie from the twin's, relative to it. The model itself is in f32, and where logits of
-// attention are large their rounding alone comes near it: one score in 100,000 may lie up to twice as far apart.
+// attention are large their rounding alone comes near it: of the scores below 1, which are sums of few or of small
+// probabilities, one in 100,000 may lie up to twice as far apart.
 const scoreError = 1e-5
 
 func (s *scoreErrors) add(got float32, want float64) {
 	const tiny = 1e-30 // what f32 makes of a probability below is as good as nothing
-	e := math.Abs(float64(got)-want) / max(math.Abs(want), tiny)
+	d := math.Abs(float64(got) - want)
+	e := d / max(math.Abs(want), tiny)
 	s.count++
 	if s.most = max(s.most, e); !(e <= scoreError) {
 		s.above++
 	}
+	if !(d <= scoreError*max(math.Abs(want), 1)) {
+		s.far++
+	}
 }
 
 func (s *scoreErrors) check() error {
-	if s.above > 1+s.count/100_000 || !(s.most <= 2*scoreError) {
-		return fmt.Errorf("%d of %d scores lie more than %g from the twin's, one %.1e", s.above, s.count, scoreError, s.most)
+	if s.far > 0 || s.above > 1+s.count/100_000 || !(s.most <= 2*scoreError) {
+		return fmt.Errorf("%d of %d scores lie more than %g from the twin's and %d are far from it, one %.1e", s.above, s.count, scoreError, s.far, s.most)
 	}
 	return nil
 }
