@@ -100,7 +100,7 @@ func (c *Cache) planScratch(a *runtime.Arena) {
 	for layer := 0; c.single() && layer < len(c.pools); layer++ {
 		_, row := c.rowOf(layer)
 		tokens = max(tokens, int64(c.seqs*row))
-		if c.Plan.Policy.measures() {
+		if c.Plan.Policy.Measures() {
 			n := int64(c.seqs*row) * int64(c.tokenSplits(layer))
 			slots, peaks, shares = max(slots, n*int64(c.engine.Tuning.TokenSplit())), max(peaks, n), max(shares, n)
 		}

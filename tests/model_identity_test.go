@@ -168,7 +168,7 @@ func TestBudgetForAllTokensEqualsFull(t *testing.T) {
 					h := watch(t, m, kv(policy, budget, 0.5, chunk), ids, true)
 					same := true
 					for i, step := range h.steps {
-						same = same && slices.Equal(step.logits, full.steps[i].logits) && len(step.evicted) == 0
+						same = same && slices.Equal(step.logits, full.steps[i].logits) && len(step.Evicted) == 0
 					}
 					if err := checkKept(h, lastOf(len(ids), 0)); err != nil {
 						same = false

@@ -17,8 +17,8 @@ import (
 func checkKept(h *history, want func(seen int) []uint32) error {
 	return h.at(func(layer, kv int) error {
 		for _, step := range h.steps {
-			if got := step.head(layer, kv).Positions; !slices.Equal(got, want(step.seen)) {
-				return fmt.Errorf("%d tokens seen: kept %v, want %v", step.seen, got, want(step.seen))
+			if got := step.head(layer, kv).Positions; !slices.Equal(got, want(step.Seen)) {
+				return fmt.Errorf("%d tokens seen: kept %v, want %v", step.Seen, got, want(step.Seen))
 			}
 		}
 		return nil

@@ -1,7 +1,6 @@
 package tests
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"vkdecode/h2o"
 	"vkdecode/model"
 	"vkdecode/ref"
+	"vkdecode/replay"
 )
 
 // history is what a run's cache did, step by step: all that the checks look at.
@@ -17,18 +17,15 @@ type history struct {
 	ids   []int32
 	plan  *h2o.Plan
 	heads []h2o.Heads // by layer
+	begin *h2o.State
 	steps []historyStep
 }
 
 type historyStep struct {
-	seen    int // tokens after the step
-	rows    int // tokens of the step
-	prompt  bool
-	ends    bool // a prompt
-	place   int  // tokens of the prompt after the step
-	state   *h2o.State
-	evicted []h2o.Eviction
-	logits  []float32 // (rows of the step, vocab), nil unless asked for
+	replay.Step
+	rows   int       // tokens of the step
+	place  int       // tokens of the prompt after the step
+	logits []float32 // (rows of the step, vocab), nil unless asked for
 }
 
 // watch processes ids in a session of their own and records what the cache did, with the logits if asked for.
@@ -56,6 +53,9 @@ func watchTurns(t testing.TB, m *model.Model, settings h2o.Settings, logits bool
 	}
 	defer s.Close()
 	h, before := &history{plan: s.Plan(), heads: m.Geometry().Layers}, 0
+	if h.begin, err = s.Cache().State(0); err != nil {
+		t.Fatal(err)
+	}
 	decoding, place := false, 0
 	o := model.Observer{Logits: logits, Evictions: true, Step: func(step model.Step) error {
 		state, err := s.Cache().State(0)
@@ -64,7 +64,7 @@ func watchTurns(t testing.TB, m *model.Model, settings h2o.Settings, logits bool
 		}
 		rows := step.Seen - before
 		place += rows
-		h.steps = append(h.steps, historyStep{step.Seen, rows, !decoding, false, place, state, step.Evicted, step.Logits})
+		h.steps = append(h.steps, historyStep{replay.Step{Seen: step.Seen, Prompt: !decoding, State: state, Evicted: step.Evicted}, rows, place, step.Logits})
 		before = step.Seen
 		return err
 	}}
@@ -73,7 +73,7 @@ func watchTurns(t testing.TB, m *model.Model, settings h2o.Settings, logits bool
 		if err := s.Prompt(t.Context(), turn.prompt, o, nil); err != nil {
 			t.Fatal(err)
 		}
-		h.steps[len(h.steps)-1].ends = true
+		h.steps[len(h.steps)-1].Last = true
 		decoding = true
 		if turn.decode > 0 {
 			generated(t, s, model.Generation{Tokens: turn.decode + 1, Observer: o}) // the last one is not processed
@@ -91,7 +91,7 @@ func (h *history) joinPrompts() {
 	var joined []historyStep
 	rows := 0
 	for _, s := range h.steps {
-		if rows += s.rows; s.prompt && !s.ends {
+		if rows += s.rows; s.Prompt && !s.Last {
 			continue
 		}
 		s.rows, rows = rows, 0
@@ -112,9 +112,14 @@ func (h *history) at(f func(layer, kv int) error) error {
 	return nil
 }
 
+// number is that of a KV head in the model.
+func (h *history) number(layer, kv int) int {
+	return h2o.Geometry{Layers: h.heads[:layer]}.KVHeads() + kv
+}
+
 // victims are the evictions of one head.
 func (s historyStep) victims(layer, kv int) (all []h2o.Eviction) {
-	for _, e := range s.evicted {
+	for _, e := range s.Evicted {
 		if e.Layer == layer && e.Head == kv {
 			all = append(all, e)
 		}
@@ -122,117 +127,33 @@ func (s historyStep) victims(layer, kv int) (all []h2o.Eviction) {
 	return all
 }
 
-func (s historyStep) head(layer, kv int) *h2o.HeadState { return &s.state.Layers[layer].Heads[kv] }
+func (s historyStep) head(layer, kv int) *h2o.HeadState { return &s.State.Layers[layer].Heads[kv] }
 
-// slot is a token that competes for its place.
-type slot struct {
-	pos   uint32
-	score float32
-}
-
-func compareSlots(a, b slot) int {
-	return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.pos, b.pos))
-}
-
-// protected tells whether a position cannot be evicted once so many tokens were seen, of which the last ones are recent.
-func protected(p *h2o.Plan, pos uint32, seen, recent int) bool {
-	for _, span := range p.Pinned {
-		if int(pos) >= span.Begin && int(pos) < span.End {
-			return true
-		}
+// rules are the policy of a step, and whether it is cut at the end of a stage.
+func (h *history) rules(s historyStep) (policy *h2o.Policy, staged bool) {
+	if s.Prompt {
+		return h.plan.Prefill, h.plan.Staged
 	}
-	return int(pos) < p.Sinks || int(pos) >= seen-recent
+	return h.plan.Policy, false
 }
 
-// rules are the policy of a step, the positions that it protects in a layer, and whether it is cut at the end of a stage.
-func (h *history) rules(s historyStep, layer int) (policy *h2o.Policy, recent int, staged bool) {
-	l := h.plan.Layers[layer]
-	if s.prompt {
-		return h.plan.Prefill, l.Prompt, h.plan.Staged
-	}
-	return h.plan.Policy, l.Recent, false
-}
-
-// judged is the score by which a kept token was judged: at the end of a prompt it may have been exchanged for what the
-// policy of decoding begins with, and then is not always known.
-func (h *history) judged(s historyStep, layer, kv int, pos uint32, score float32) (judged float32, known bool) {
-	policy, _, staged := h.rules(s, layer)
-	if !staged || !s.ends {
-		return score, true
-	}
-	rule := ruleOf(policy.Rule)
-	switch rule.Update {
-	case ref.UpdateNone:
-		return rule.Born(int(pos)), true
-	case ref.UpdateHash:
-		return float32(ref.Hash(rule.Seed, s.seen, layer*h.heads[layer].KV+kv, int(pos))), true
-	}
-	return score, h.plan.Policy.Update != h2o.UpdateNone
-}
-
-// checkVictims tells whether every step evicted exactly the tokens of lowest score among those that may go, by the scores
-// read back from the device, the older of equal ones first, and kept all others. A policy that admits what leaves the
-// window takes it last.
+// checkVictims tells whether every step evicted what the twin chooses by the scores read back from the device, and kept all
+// others.
 func checkVictims(h *history) error {
-	return h.at(func(layer, kv int) error {
-		var live []uint32
-		seen, gone := 0, 0
-		for _, step := range h.steps {
-			for ; seen < step.seen; seen++ {
-				live = append(live, uint32(seen))
-			}
-			kept, victims := step.head(layer, kv), step.victims(layer, kv)
-			var candidates, victimSlots []slot
-			all := slices.Clone(kept.Positions)
-			policy, recent, staged := h.rules(step, layer)
-			knowsAll := true
-			rank := func(pos uint32, score float32) slot {
-				if policy.Admit && !staged && int(pos) >= seen-step.rows-recent {
-					score = float32(math.Inf(1))
-				}
-				return slot{pos, score}
-			}
-			for i, pos := range kept.Positions {
-				judged, known := h.judged(step, layer, kv, pos, kept.Scores[i])
-				if knowsAll = knowsAll && known; !protected(h.plan, pos, seen, recent) {
-					candidates = append(candidates, rank(pos, judged))
-				}
-			}
-			for _, v := range victims {
-				if protected(h.plan, v.Position, seen, recent) {
-					return fmt.Errorf("%d tokens seen: position %d went, which is protected", seen, v.Position)
-				}
-				candidates, victimSlots = append(candidates, rank(v.Position, v.Score)), append(victimSlots, rank(v.Position, v.Score))
-				all = append(all, v.Position)
-			}
-			if slices.Sort(all); !slices.Equal(all, live) {
-				return fmt.Errorf("%d tokens seen: kept and evicted positions are %v, want %v", seen, all, live)
-			}
-			budget, want := kept.Budget, h.plan.Layers[layer].Budget
-			if !h.plan.Policy.Evicts {
-				budget = want
-			}
-			if h.plan.Prefill.Share != h2o.PerHead && budget != want {
-				return fmt.Errorf("%d tokens seen: budget of %d slots, want %d", seen, budget, want)
-			}
-			excess := max(0, len(live)-budget)
-			if every := h.plan.Policy.Every; !staged && (every == 0 && !step.prompt || excess < every && (!step.prompt || h.plan.Chunk == 1 && !step.ends)) {
-				excess = 0 // waits for more
-			}
-			if gone += excess; len(victims) != excess || kept.Evicted != gone {
-				return fmt.Errorf("%d tokens seen: %d evicted and %d in all, want %d and %d", seen, len(victims), kept.Evicted, excess, gone)
-			}
-			slices.SortFunc(candidates, compareSlots)
-			slices.SortFunc(victimSlots, compareSlots)
-			for i, v := range victimSlots {
-				if want := candidates[i]; v != want && knowsAll {
-					return fmt.Errorf("%d tokens seen: position %d (score %g) went, want %d (score %g)", seen, v.pos, v.score, want.pos, want.score)
-				}
-			}
-			live = slices.Clone(kept.Positions)
+	err := h.at(func(layer, kv int) error {
+		if got, want := h.begin.Layers[layer].Heads[kv].Budget, h.plan.Layers[layer].Budget; h.plan.Policy.Evicts && got != want {
+			return fmt.Errorf("begins with a budget of %d slots, want %d", got, want)
 		}
 		return nil
 	})
+	twin := replay.NewTwin(h.plan, h.begin, 0)
+	for _, s := range h.steps {
+		twin.Step(s.Step)
+	}
+	if c := twin.First; c != nil {
+		err = fmt.Errorf("%d tokens seen, layer %d, KV head %d: %s: %v went, the twin chooses %v", c.Step, c.Layer, c.Head, c.Reason, c.Device, c.Expected)
+	}
+	return err
 }
 
 // scoreErrors are the relative differences between scores and the twin's.
@@ -267,26 +188,29 @@ func checkScores(w *twin, h *history) (scores scoreErrors, logits float64, err e
 	w.reset()
 	w.renumber = h.plan.Renumber
 	for _, step := range h.steps {
-		x := w.process(h.ids[len(w.ids):step.seen])
+		x := w.process(h.ids[len(w.ids):step.Seen])
 		if step.logits != nil {
 			logits = max(logits, math.Sqrt(nmse(step.logits, w.logits(x))))
 		}
 		err := h.at(func(layer, kv int) error {
 			of, kept := &w.layers[layer].heads[kv], step.head(layer, kv)
-			policy, _, staged := h.rules(step, layer)
+			policy, staged := h.rules(step)
 			if staged && step.place == step.rows { // a prompt begins with what its policy would have given
-				of.begin(ruleOf(policy.Rule), h.plan.Policy.Rule)
+				rule := replay.RuleOf(policy.Rule)
+				for pos, score := range of.scores {
+					of.scores[pos] = float64(rule.Begin(float32(score), pos, h.plan.Policy.Measures()))
+				}
 			}
 			if staged && policy.Observation.Window > 0 {
 				of.observe(policy, w, layer, kv, step.place)
 			} else {
-				of.score(ruleOf(policy.Rule), &w.layers[layer], layer, kv)
+				of.score(replay.RuleOf(policy.Rule), &w.layers[layer], kv, h.number(layer, kv))
 			}
 			for i, pos := range kept.Positions {
-				if judged, known := h.judged(step, layer, kv, pos, kept.Scores[i]); known {
+				if judged, known := replay.Judged(h.plan, step.Step, h.number(layer, kv), ref.Slot{Pos: int(pos), Score: kept.Scores[i]}); known {
 					scores.add(judged, of.scores[pos])
 				}
-				if staged && step.ends { // decoding begins with what the prompt left
+				if staged && step.Last { // decoding begins with what the prompt left
 					of.scores[pos] = float64(kept.Scores[i])
 				}
 			}
@@ -297,26 +221,14 @@ func checkScores(w *twin, h *history) (scores scoreErrors, logits float64, err e
 			return scores.check()
 		})
 		if err != nil {
-			return scores, logits, fmt.Errorf("%d tokens seen: %w", step.seen, err)
+			return scores, logits, fmt.Errorf("%d tokens seen: %w", step.Seen, err)
 		}
 	}
 	return scores, logits, nil
 }
 
-// begin makes of the scores that decoding left what a prompt's policy begins with.
-func (h *twinHead) begin(prompt ref.Rule, decode h2o.Rule) {
-	for pos := range h.scores {
-		switch {
-		case prompt.Update == ref.UpdateNone:
-			h.scores[pos] = float64(prompt.Born(pos))
-		case decode.Update != h2o.UpdateAdd && decode.Update != h2o.UpdateLast:
-			h.scores[pos] = 0
-		}
-	}
-}
-
 // score brings the scores of a head's tokens up to date with the rows that the layer has just processed.
-func (h *twinHead) score(rule ref.Rule, l *twinLayer, layer, kv int) {
+func (h *twinHead) score(rule ref.Rule, l *twinLayer, kv, number int) {
 	rows := slices.Clone(l.given)
 	if group := len(rows[0].Probabilities) / len(l.heads); !rule.Layer {
 		for i := range rows {
@@ -327,7 +239,7 @@ func (h *twinHead) score(rule ref.Rule, l *twinLayer, layer, kv int) {
 		if pos >= rows[0].Pos {
 			h.scores[pos] = float64(rule.Born(pos))
 		}
-		h.scores[pos] = rule.Next(h.scores[pos], pos, pos, layer*len(l.heads)+kv, rows)
+		h.scores[pos] = rule.Next(h.scores[pos], pos, pos, number, rows)
 	}
 }
 
@@ -341,39 +253,17 @@ func (h *twinHead) observe(policy *h2o.Policy, w *twin, layer, kv, place int) {
 			order = append(order, pos)
 		}
 	}
-	before, half := max(0, len(order)-window), policy.Kernel/2
-	sums := l.observed(w, w.Layers[layer].Query, kv, min(window, place))
-	for i, pos := range order {
-		h.scores[pos] = 0
-		for _, sum := range sums {
-			pooled, most := 0.0, 0.0
-			for n := max(0, i-half); n < min(before, i+half+1); n++ {
-				pooled += sum[order[n]]
-				most = max(most, sum[order[n]])
-			}
-			switch {
-			case i >= before:
-				pooled = sum[pos]
-			case policy.Average:
-				pooled /= float64(policy.Kernel)
-			default:
-				pooled = most
-			}
-			switch policy.Reduce {
-			case h2o.ReduceMax:
-				h.scores[pos] = max(h.scores[pos], pooled)
-			case h2o.ReduceMean:
-				h.scores[pos] += pooled / float64(len(sums))
-			default:
-				h.scores[pos] += pooled
-			}
+	given := l.observed(w, w.Layers[layer].Query, kv, min(window, place))
+	for i, sums := range given {
+		given[i] = nil
+		for _, pos := range order {
+			given[i] = append(given[i], sums[pos])
 		}
 	}
-}
-
-// ruleOf is a policy's rule as its twin has it.
-func ruleOf(r h2o.Rule) ref.Rule {
-	return ref.Rule{Birth: int(r.Birth), Update: int(r.Update), Reduce: int(r.Reduce), Layer: r.Layer, Selfless: r.Selfless, Lifetime: r.Lifetime, Admit: r.Admit, Decay: r.Decay, Seed: r.Seed}
+	o := ref.Observation{Window: window, Kernel: policy.Kernel, Average: policy.Average}
+	for i, score := range o.Scores(given, int(policy.Reduce)) {
+		h.scores[order[i]] = score
+	}
 }
 
 // checkMass tells whether every query handed out a probability of one: the scores of all tokens ever, kept and evicted,
@@ -389,9 +279,9 @@ func checkMass(h *history) error {
 			for _, s := range step.head(layer, kv).Scores {
 				sum += float64(s)
 			}
-			want := float64(step.seen * h.heads[layer].Query / h.heads[layer].KV)
+			want := float64(step.Seen * h.heads[layer].Query / h.heads[layer].KV)
 			if !(math.Abs(sum/want-1) <= 1e-4) {
-				return fmt.Errorf("%d tokens seen: the scores sum to %g, want %g", step.seen, sum, want)
+				return fmt.Errorf("%d tokens seen: the scores sum to %g, want %g", step.Seen, sum, want)
 			}
 		}
 		return nil
