@@ -76,7 +76,7 @@ func TestRestoreRefusesFilesThatAreWrong(t *testing.T) {
 		}
 		for want, change := range map[string]func(f *savedFile){
 			"":                                   func(*savedFile) {},
-			"format version 2 in the file, 1 he": func(f *savedFile) { f.version = 2 },
+			"format version 3 in the file, 2 he": func(f *savedFile) { f.version = 3 },
 			"a header of":                        func(f *savedFile) { f.length = 1 << 20 },
 			"cut short":                          func(f *savedFile) { f.payload = f.payload[:savedHead+100] },
 			"the file goes on behind its end":    func(f *savedFile) { f.tail = []byte{0} },

@@ -208,19 +208,19 @@ func TestRestoreNamesTheSettingThatDiffers(t *testing.T) {
 			return changed
 		}
 		for want, other := range map[string]h2o.Settings{
-			"policy: h2o in the file, window here":                                                                   change(func(s *h2o.Settings) { s.Policy = kv("window", "1", 0, 1).Policy }),
-			"policy: h2o in the file, h2o:score=max here":                                                            change(func(s *h2o.Settings) { s.Policy = kv("h2o:score=max", "1", 0, 1).Policy }),
-			"policy of prompts: that of decoding in the file, window here":                                           prefill(settings, "window", ""),
-			"prefill: bounded, in the layers' pools in the file, exact, in a pool of its own here":                   prefill(settings, "", "exact"),
-			"budget: 24 slots per KV head in the file, 25 slots per KV head here":                                    change(func(s *h2o.Settings) { s.Budget = kv("h2o", "25", 0, 1).Budget }),
-			"layer budgets: none in the file, 1-2:3+10 here; budget: 24 slots per KV head in the file, [24 13 13] s": change(func(s *h2o.Settings) { s.Layers, _ = h2o.ParseLayers("1-2:3+10") }),
-			"recent ratio: 0.5 in the file, 0.25 here":                                                               change(func(s *h2o.Settings) { s.RecentRatio = 0.25 }),
-			"sinks: 0 in the file, 2 here":                                                                           sinks(settings, 2),
-			"pinned positions: none in the file, 3 to 8 here":                                                        pinned(settings, h2o.Span{Begin: 3, End: 9}),
-			"KV type: f32/f32 in the file, f16/q8_0 here":                                                            typed(settings, "f16/q8_0"),
-			"positions: original in the file, cache here":                                                            renumbered(settings),
-			"chunk: 16 tokens in the file, 15 here, and a prompt of 70 tokens was cut":                               change(func(s *h2o.Settings) { s.Chunk = 15 }),
-			"the file, 2 here; pinned positions: none in the file, 3 to 8 here":                                      sinks(pinned(settings, h2o.Span{Begin: 3, End: 9}), 2), // all that differ
+			"policy: h2o in the file, window here":                                                                        change(func(s *h2o.Settings) { s.Policy = kv("window", "1", 0, 1).Policy }),
+			"policy: h2o in the file, h2o:score=max here":                                                                 change(func(s *h2o.Settings) { s.Policy = kv("h2o:score=max", "1", 0, 1).Policy }),
+			"policy of prompts: that of decoding in the file, window here":                                                prefill(settings, "window", ""),
+			"prefill: bounded, in the layers' pools in the file, exact, in a pool of its own here":                        prefill(settings, "", "exact"),
+			"budget: 24 slots per KV head in the file, 25 slots per KV head here":                                         change(func(s *h2o.Settings) { s.Budget = kv("h2o", "25", 0, 1).Budget }),
+			"layers of their own: none in the file, 1-2:budget=13 here; budget: 24 slots per KV head in the file, [24 13": change(func(s *h2o.Settings) { s.Layers, _ = h2o.ParseLayers("1-2:budget=13") }),
+			"recent ratio: 0.5 in the file, 0.25 here":                                                                    change(func(s *h2o.Settings) { s.RecentRatio = 0.25 }),
+			"sinks: 0 in the file, 2 here":                                                                                sinks(settings, 2),
+			"pinned positions: none in the file, 3 to 8 here":                                                             pinned(settings, h2o.Span{Begin: 3, End: 9}),
+			"KV type: f32/f32 in the file, f16/q8_0 here":                                                                 typed(settings, "f16/q8_0"),
+			"positions: original in the file, cache here":                                                                 renumbered(settings),
+			"chunk: 16 tokens in the file, 15 here, and a prompt of 70 tokens was cut":                                    change(func(s *h2o.Settings) { s.Chunk = 15 }),
+			"the file, 2 here; pinned positions: none in the file, 3 to 8 here":                                           sinks(pinned(settings, h2o.Span{Begin: 3, End: 9}), 2), // all that differ
 		} {
 			o := openSession(t, m, other, 100)
 			wantError(t, o.Restore(bytes.NewReader(file)), "model: saved session: ", want)
