@@ -27,7 +27,7 @@ type savedFile struct {
 func takeApart(t testing.TB, file []byte) *savedFile {
 	t.Helper()
 	n := binary.LittleEndian.Uint32(file[12:])
-	f := &savedFile{version: 1, payload: slices.Clone(file[16+n : len(file)-sha256.Size])}
+	f := &savedFile{version: 2, payload: slices.Clone(file[16+n : len(file)-sha256.Size])}
 	if err := json.Unmarshal(file[16:16+n], &f.header); err != nil {
 		t.Fatal(err)
 	}
