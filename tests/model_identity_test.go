@@ -41,16 +41,26 @@ func decode(t testing.TB, s *model.Session, prompt []int32, n int, watched bool)
 // end reads what the session holds.
 func (o outcome) end(t testing.TB, s *model.Session) outcome {
 	t.Helper()
-	var err error
-	if o.logits, err = s.Logits(); err != nil {
-		t.Fatal(err)
-	}
-	state, err := s.Cache().State(0)
+	after, err := outcomeOf(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.state = toJSON(t, state)
+	o.logits, o.state = after.logits, after.state
 	return o
+}
+
+// outcomeOf is what a session holds.
+func outcomeOf(s *model.Session) (o outcome, err error) {
+	if o.logits, err = s.Logits(); err != nil {
+		return o, err
+	}
+	state, err := s.Cache().State(0)
+	if err != nil {
+		return o, err
+	}
+	written, err := json.Marshal(state)
+	o.state = string(written)
+	return o, err
 }
 
 // difference names what differs, bit for bit; logs only where both runs have one.

@@ -73,6 +73,7 @@ type recorder struct {
 	h         history
 	session   *model.Session
 	logits    bool
+	blind     bool // notes nothing but the tokens: nobody waits for the steps
 	prompting bool
 	place     int // tokens of the prompt so far
 }
@@ -85,6 +86,9 @@ func record(s *model.Session, g h2o.Geometry) (r *recorder, err error) {
 }
 
 func (r *recorder) observer() model.Observer {
+	if r.blind {
+		return model.Observer{}
+	}
 	return model.Observer{Logits: r.logits, Evictions: true, Step: func(step model.Step) error {
 		state, err := r.session.Cache().State(0)
 		rows := step.Seen
@@ -100,7 +104,7 @@ func (r *recorder) observer() model.Observer {
 func (r *recorder) prompt(ctx context.Context, ids []int32) error {
 	r.prompting, r.place = true, 0
 	err := r.session.Prompt(ctx, ids, r.observer(), nil)
-	if err == nil {
+	if err == nil && !r.blind {
 		r.h.steps[len(r.h.steps)-1].Last = true
 	}
 	return err
