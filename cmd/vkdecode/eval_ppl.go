@@ -141,9 +141,7 @@ func (f *pplFlags) cut(cmd *cobra.Command, e *evaluation, texts []*eval.Text) (s
 			longest = max(longest, len(s.Tokens))
 		}
 	}
-	if trained := e.model.Context; longest > trained {
-		fmt.Fprintf(e.stderr, "note: up to %d tokens, and the model was trained on %d at most\n", longest, trained)
-	}
+	e.noteLength(longest)
 	return segments, nil
 }
 
