@@ -37,7 +37,7 @@ func (s *Session) planPrompts(rows int) {
 }
 
 // preparePrompts records the programs.
-func (s *Session) preparePrompts() error {
+func (s *Session) preparePrompts(ctx context.Context) error {
 	if s.cache.Observes() > 0 {
 		s.prompt.observed = runtime.NewStep(s.model.engine.Device, s.cache.Observed())
 	}
@@ -58,7 +58,7 @@ func (s *Session) preparePrompts() error {
 		}
 	}
 	for _, p := range s.prompt.programs(s.decode) {
-		if err := p.Record(); err != nil {
+		if err := p.Record(ctx); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -19,7 +20,7 @@ func (s *Session) Rows(tokens []int32) error {
 	if err := s.check(tokens); err != nil {
 		return err
 	}
-	if err := s.recordHeads(); err != nil {
+	if err := s.recordHeads(context.Background()); err != nil {
 		return err
 	}
 	rows := s.chunks(tokens)[0]

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"time"
@@ -50,8 +51,8 @@ func (p *Program) Cut() {
 	}
 }
 
-// Record compiles the pipelines and records the commands.
-func (p *Program) Record() error {
+// Record compiles the pipelines and records the commands. It stops between two pipelines when ctx ends.
+func (p *Program) Record(ctx context.Context) error {
 	if p.err != nil {
 		return fmt.Errorf("runtime: program %s: %w", p.Name, p.err)
 	}
@@ -59,7 +60,7 @@ func (p *Program) Record() error {
 	for i, c := range p.calls {
 		calls[i] = c.Call
 	}
-	if err := p.engine.compile(calls); err != nil {
+	if err := p.engine.compile(ctx, calls); err != nil {
 		return err
 	}
 	p.Free()
@@ -145,7 +146,7 @@ func (p *Program) Commands() ([]*vk.Commands, error) {
 		if err := p.engine.Device.WaitIdle(); err != nil {
 			return nil, err
 		}
-		if err := p.Record(); err != nil {
+		if err := p.Record(context.Background()); err != nil { // nothing is compiled any more
 			return nil, err
 		}
 	}

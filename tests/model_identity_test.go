@@ -197,7 +197,7 @@ func TestGrowthAfterAShortPromptEqualsFull(t *testing.T) {
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {
 		m, prompt := builtinOn(t, d), passageIDs(t)[:5]
 		run := func(settings h2o.Settings) outcome {
-			s, err := m.NewSession(model.SessionOptions{KV: settings, Length: 64, Prompt: len(prompt)})
+			s, err := m.NewSession(t.Context(), model.SessionOptions{KV: settings, Length: 64, Prompt: len(prompt)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -67,7 +67,7 @@ func (c conversation) length() int { return len(c.first) + len(c.second) + 2*c.t
 // open opens a session for a conversation: one that grows has to know how long prompts are.
 func (c conversation) open(t testing.TB, m *model.Model, settings h2o.Settings, more int) *model.Session {
 	t.Helper()
-	s, err := m.NewSession(model.SessionOptions{KV: settings, Length: c.length() + more, Prompt: len(c.first)})
+	s, err := m.NewSession(t.Context(), model.SessionOptions{KV: settings, Length: c.length() + more, Prompt: len(c.first)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestSessionsMayBeRestoredIntoLongerOnes(t *testing.T) {
 		for _, settings := range []h2o.Settings{fullKV(64), typed(kv("h2o", "48", 0.5, 64), "q8_0"), kv("h2o", "12", 0.5, 64), kv("streaming", "24", 0, 64)} {
 			for _, tokens := range []int{1, 2, 3, 33} {
 				c := conversation{ids[:tokens], ids[100:150], 8}
-				short, err := m.NewSession(model.SessionOptions{KV: settings, Length: tokens + c.tokens - 1})
+				short, err := m.NewSession(t.Context(), model.SessionOptions{KV: settings, Length: tokens + c.tokens - 1})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -46,7 +46,7 @@ func watchTurns(t testing.TB, m *model.Model, settings h2o.Settings, logits bool
 	for _, turn := range turns {
 		length, longest = length+len(turn.prompt)+turn.decode, max(longest, len(turn.prompt))
 	}
-	s, err := m.NewSession(model.SessionOptions{KV: settings, Length: length, Prompt: longest})
+	s, err := m.NewSession(t.Context(), model.SessionOptions{KV: settings, Length: length, Prompt: longest})
 	if err != nil {
 		t.Fatal(err)
 	}

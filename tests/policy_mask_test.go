@@ -104,7 +104,7 @@ func TestTextGivesTheSameLogitsAtAnyOffset(t *testing.T) {
 		text, reach := ids[1000:1100], len(m.Layers)*budget
 		moved := append(append([]int32{}, ids[:offset]...), text...)
 		run := func(ids []int32) []float32 {
-			s, err := m.NewSession(model.SessionOptions{KV: kv("window", "8", 0, 1), Length: len(moved)})
+			s, err := m.NewSession(t.Context(), model.SessionOptions{KV: kv("window", "8", 0, 1), Length: len(moved)})
 			if err != nil {
 				t.Fatal(err)
 			}

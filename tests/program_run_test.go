@@ -21,7 +21,7 @@ type trace struct {
 // run runs a program. In a plain run nothing is saved or taken back, and a reset is a new session: all that must make no
 // difference. tamper changes what is saved, nil = nothing.
 func (p program) run(ctx context.Context, m *model.Model, plain bool, tamper func(*model.Session, []byte) []byte) (out trace, err error) {
-	s, err := p.open(m)
+	s, err := p.open(ctx, m)
 	if err != nil {
 		return out, err
 	}
@@ -50,7 +50,7 @@ func (p program) run(ctx context.Context, m *model.Model, plain bool, tamper fun
 			out.histories = append(out.histories, r.history())
 			if plain {
 				s.Close()
-				s, err = p.open(m)
+				s, err = p.open(ctx, m)
 			} else {
 				err = s.Reset()
 			}
@@ -69,9 +69,9 @@ func (p program) run(ctx context.Context, m *model.Model, plain bool, tamper fun
 	return out, err
 }
 
-func (p program) open(m *model.Model) (*model.Session, error) {
+func (p program) open(ctx context.Context, m *model.Model) (*model.Session, error) {
 	length, longest := p.lengths()
-	return m.NewSession(model.SessionOptions{KV: p.kv, Length: length, Prompt: longest})
+	return m.NewSession(ctx, model.SessionOptions{KV: p.kv, Length: length, Prompt: longest})
 }
 
 // note adds what a session holds after an operation, and checks that it is what was planned.
@@ -124,7 +124,7 @@ func (p program) moved(ctx context.Context, m *model.Model, s *model.Session, ta
 	if err != nil {
 		return s, err
 	}
-	if s, err = p.open(m); err != nil {
+	if s, err = p.open(ctx, m); err != nil {
 		return s, err
 	}
 	if err := s.Prompt(ctx, []int32{3, 1, 2}[:1+s.Plan().Length%2], model.Observer{}, nil); err != nil {

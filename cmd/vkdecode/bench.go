@@ -236,7 +236,7 @@ func (f *benchFlags) measure(ctx context.Context, l *loaded, path string, r *ben
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	bandwidth, err := bench.MeasureBandwidth(l.engine)
+	bandwidth, err := bench.MeasureBandwidth(ctx, l.engine)
 	if err != nil {
 		return err
 	}
