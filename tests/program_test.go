@@ -134,7 +134,7 @@ func drawSettings(t *rapid.T, layers int) h2o.Settings {
 		Prompt:      rapid.SampledFrom([]string{"auto", "bounded", "exact"}).Draw(t, "prefill"),
 		RecentRatio: rapid.SampledFrom([]float64{0.5, 0, 0.25, 0.9, 1}).Draw(t, "recent"),
 		Sinks:       rapid.IntRange(-1, 3).Draw(t, "sinks"),
-		Type:        rapid.SampledFrom([]string{"f32", "f32", "f32", "f32", "f16", "q8_0", "q4_0", "q8_0/q4_0", "f16/q8_0"}).Draw(t, "type"),
+		Type:        rapid.SampledFrom([]string{"f32", "f32", "f32", "f32", "auto", "f16", "q8_0", "q4_0", "q8_0/q4_0", "f16/q8_0"}).Draw(t, "type"),
 		Positions:   rapid.SampledFrom([]string{"auto", "original", "cache"}).Draw(t, "positions"),
 		Chunk:       rapid.IntRange(1, 24).Draw(t, "chunk"),
 		Budget:      drawBudget(t),
