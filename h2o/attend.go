@@ -181,7 +181,7 @@ func (p *Plan) may() (bits uint32) {
 // score records what attention makes of the scores: that of n rows from the given one, in so many splits of so many slots.
 func (c *Cache) score(p *runtime.Program, step *runtime.Tensor, v view, row, n, split, splits int) {
 	p.Dispatch(shaders.Score{Lanes: uint32(c.engine.Tuning.Lanes), Split: uint32(split), KvHeads: uint32(v.heads.KV), Group: v.group(), LayerHeads: uint32(v.kv), May: c.Plan.may(),
-		Head: v.first, Layer: uint32(v.layer), Row: uint32(row), Rows: uint32(n), Stride: uint32(splits * split), Splits: uint32(splits),
+		Head: v.first, Number: v.first / uint32(c.seqs), Row: uint32(row), Rows: uint32(n), Stride: uint32(splits * split), Splits: uint32(splits),
 		Step: step.Range, Table: v.table.Range, E: c.scratch.e.Range, Shares: c.scratch.shares.Range, Slots: v.slots.Range, SlotsOut: v.slots.Range},
 		c.engine.Variant("", ""), splits, v.heads.KV, c.seqs)
 }

@@ -83,7 +83,7 @@ func (s *Session) Likelihood(ctx context.Context, tokens []int32, progress func(
 	}
 	steps, from := len(tokens)-1, len(s.Tokens)
 	for _, o := range s.pair() {
-		if err := errors.Join(o.check(tokens[:steps]), o.checkIDs(tokens[steps:])); err != nil {
+		if err := errors.Join(o.check(tokens[:steps], o.addedBy(tokens[:steps])), o.checkIDs(tokens[steps:])); err != nil {
 			return nil, err
 		}
 		if len(o.Tokens) != from {
@@ -101,7 +101,7 @@ func (s *Session) Likelihood(ctx context.Context, tokens []int32, progress func(
 		progress = func(int) {}
 	}
 	read := s.readChunks
-	if s.chunk == 1 && !s.cache.Plan.Staged {
+	if plan := s.cache.Plan; s.chunk == 1 && !plan.Staged && (plan.Policy.Every > 0 || !plan.Evicts()) { // decoding cuts back, too
 		read = s.readSteps
 	}
 	err := read(ctx, tokens[:steps], progress)

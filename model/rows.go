@@ -17,7 +17,7 @@ func (s *Session) Rows(tokens []int32) error {
 	if s.prompt.exact != nil {
 		return errors.New("model: a step of several rows: prompts of this session go layer by layer, want --prefill bounded")
 	}
-	if err := s.check(tokens); err != nil {
+	if err := s.check(tokens, s.addedBy(tokens)); err != nil {
 		return err
 	}
 	if err := s.recordHeads(context.Background()); err != nil {

@@ -302,8 +302,8 @@ type Observer struct {
 	Step      func(Step) error
 }
 
-// check refuses tokens that the session cannot process.
-func (s *Session) check(tokens []int32) error {
+// check refuses tokens that the session cannot process, of which so many are added before anything is evicted.
+func (s *Session) check(tokens []int32, added int) error {
 	if err := s.checkIDs(tokens); err != nil {
 		return err
 	}
@@ -312,6 +312,15 @@ func (s *Session) check(tokens []int32) error {
 	}
 	if have := s.cache.Plan.Length; len(s.Tokens)+len(tokens) > have {
 		return fmt.Errorf("model: %d tokens are more than the %d the session was opened for", len(s.Tokens)+len(tokens), have)
+	}
+	if plan := s.cache.Plan; plan.Policy.Every == 0 && plan.Evicts() { // otherwise there is always room for the next one
+		room, err := s.cache.Room(0)
+		if err != nil {
+			return err
+		}
+		if added > room {
+			return fmt.Errorf("model: %d tokens, and there is room for %d until a prompt is cut: the session, of %d tokens, was opened for a prompt of %d", added, room, plan.Length, s.opened.Prompt)
+		}
 	}
 	return nil
 }

@@ -1167,7 +1167,7 @@ type Score struct {
 	May        uint32 // what rules may ask for: MAY_LAYER, MAY_HASH, MAY_LIFETIME; lavapipe runs all code that is there
 
 	Head   uint32 // first entry of the layer in Table
-	Layer  uint32 // number of the first layer: what hashes of other layers must differ from
+	Number uint32 // of the first KV head in the model: what hashes of other heads differ by
 	Row    uint32 // first row of this slice of the step; e and f start there
 	Rows   uint32 // rows in the slice
 	Stride uint32 // of e, in slots
@@ -1194,7 +1194,7 @@ var scoreInfo = info{name: "score", weights: false, cache: false, push: 24, coun
 func (k Score) Call(v Variant) (Call, error) {
 	push := make([]byte, 24)
 	binary.LittleEndian.PutUint32(push[0:], k.Head)
-	binary.LittleEndian.PutUint32(push[4:], k.Layer)
+	binary.LittleEndian.PutUint32(push[4:], k.Number)
 	binary.LittleEndian.PutUint32(push[8:], k.Row)
 	binary.LittleEndian.PutUint32(push[12:], k.Rows)
 	binary.LittleEndian.PutUint32(push[16:], k.Stride)

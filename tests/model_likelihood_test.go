@@ -83,8 +83,8 @@ func TestLikelihoodsAgreeWithTheReferenceInAnyChunk(t *testing.T) {
 func TestLikelihoodsAndDivergencesAreThoseOfTheLogits(t *testing.T) {
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {
 		m, ids := builtinOn(t, d), passageIDs(t)[:150]
-		for _, chunk := range []int{1, 20} {
-			settings := kv("h2o", "24", 0.5, chunk)
+		for _, settings := range []h2o.Settings{kv("h2o", "24", 0.5, 1), kv("h2o", "24", 0.5, 20), kv("h2o:every=once", "24", 0.5, 1)} {
+			chunk := settings.Chunk
 			full := openLikely(t, m, fullKV(chunk), len(ids), nil)
 			s := openLikely(t, m, settings, len(ids), full)
 			got := likelihood(t, s, ids)

@@ -174,7 +174,7 @@ func (c attendCase) add(r *cacheRig, s attendSizes, t attendSlice, row int, y *t
 	r.add(shaders.AttendMerge{Lanes: lanes, Split: uint32(s.split), KvHeads: kv, Group: group, HeadDim: uint32(c.dim), HeadPad: uint32(s.pad), Values: 1,
 		Head: others, Row: at, Rows: rows, Splits: splits, YStride: uint32(s.yStride),
 		Step: r.step.Range, Table: r.table.Range, Peaks: t.peaks.Range, O: t.o.Range, Y: y.Range, Shares: t.shares.Range}, "", "", s.heads, c.slice+1, 1)
-	r.add(shaders.Score{Lanes: lanes, Split: uint32(s.split), KvHeads: kv, Group: group, LayerHeads: uint32(c.kvHeads / c.layers), May: 7, Head: others, Layer: uint32(c.layer()), Row: at, Rows: rows, Stride: stride, Splits: splits,
+	r.add(shaders.Score{Lanes: lanes, Split: uint32(s.split), KvHeads: kv, Group: group, LayerHeads: uint32(c.kvHeads / c.layers), May: 7, Head: others, Number: uint32(c.layer() * (c.kvHeads / c.layers)), Row: at, Rows: rows, Stride: stride, Splits: splits,
 		Step: r.step.Range, Table: r.table.Range, E: t.e.Range, Shares: t.shares.Range, Slots: r.slots.Range, SlotsOut: r.slots.Range}, "", "", s.splits, c.kvHeads, len(c.seqs))
 }
 

@@ -48,7 +48,12 @@ func subjectsOn(t *testing.T, d *vk.Device) (subjects map[string]subject, shapes
 		t.Cleanup(m.Close)
 		s := subject{m, newTwinOf(t, m.Config, f)}
 		ids := operation{tokens: 20}.ids(m.Vocab)
-		got := promptLogits(t, openSession(t, m, fullKV(16), len(ids)), ids)
+		session, err := m.NewSession(t.Context(), model.SessionOptions{KV: fullKV(16), Length: len(ids)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := promptLogits(t, session, ids)
+		session.Close()
 		if e := nmse(got, s.w.logits(s.w.process(ids))); !(e <= errorF32) {
 			t.Fatalf("%s: the twin is another model, NMSE %.1e", name, e)
 		}

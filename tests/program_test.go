@@ -67,19 +67,20 @@ func (o operation) ids(vocab int) []int32 {
 	return ids
 }
 
-// lengths are the most tokens between two resets, and those of the longest prompt.
+// lengths are what its session is opened for: the most tokens between two resets, and those of the longest prompt. Beside
+// that prompt there is room for what is decoded before another one.
 func (p program) lengths() (length, longest int) {
-	seen := 0
+	seen, decoded, most := 0, 0, 0
 	for _, o := range p.steps {
-		if seen += o.tokens; o.kind == resets {
-			seen = 0
+		switch seen, decoded = seen+o.tokens, decoded+o.tokens; o.kind {
+		case resets:
+			seen, decoded = 0, 0
+		case prompts:
+			longest, decoded = max(longest, o.tokens), 0
 		}
-		if o.kind == prompts {
-			longest = max(longest, o.tokens)
-		}
-		length = max(length, seen)
+		length, most = max(length, seen), max(most, decoded)
 	}
-	return length, longest
+	return max(length, longest+most), longest
 }
 
 // drawProgram draws one for a model of so many layers and KV heads.
