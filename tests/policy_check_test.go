@@ -12,8 +12,8 @@ import (
 
 // rules are the policy of a step, and whether it is cut at the end of a stage.
 func (h *history) rules(s historyStep) (policy *h2o.Policy, staged bool) {
-	if s.Prompt {
-		return h.plan.Prefill, h.plan.Staged
+	if s.Prompt && h.plan.Staged {
+		return h.plan.Prefill, true
 	}
 	return h.plan.Policy, false
 }

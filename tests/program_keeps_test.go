@@ -128,17 +128,14 @@ var programFaults = []struct {
 	trace  func(out trace) bool
 	tamper func(changed *bool) func(*model.Session, []byte) []byte
 }{
-	{name: "a rule that is broken", trace: func(out trace) (changed bool) {
+	{name: "a rule that protects one token more", trace: func(out trace) (changed bool) {
 		for _, h := range out.histories {
-			plan, policy, prefill := *h.plan, *h.plan.Policy, *h.plan.Prefill
-			for _, rule := range []*h2o.Rule{&policy.Rule, &prefill.Rule} { // the newest token of those that have no score goes
-				rule.Admit = !rule.Admit
-			}
-			plan.Policy, plan.Prefill = &policy, &prefill
-			h.plan = &plan
+			plan := *h.plan
+			plan.Sinks++
 			for _, s := range h.steps {
-				changed = changed || len(s.Evicted) > 0
+				changed = changed || slices.ContainsFunc(s.Evicted, func(e h2o.Eviction) bool { return int(e.Position) == h.plan.Sinks })
 			}
+			h.plan = &plan
 		}
 		return changed
 	}},
