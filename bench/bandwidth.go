@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -25,11 +26,11 @@ const (
 )
 
 // MeasureBandwidth measures it, with buffers of its own that are gone afterwards.
-func MeasureBandwidth(e *runtime.Engine) (b Bandwidth, err error) {
+func MeasureBandwidth(ctx context.Context, e *runtime.Engine) (b Bandwidth, err error) {
 	size := probeBytes(e)
 	a := &runtime.Arena{}
 	x, y := a.Tensor("bench.x", size), a.Tensor("bench.y", size)
-	if err := a.Allocate(e.Device); err != nil {
+	if err := a.Allocate(ctx, e.Device); err != nil {
 		return b, fmt.Errorf("bench: bandwidth: %w", err)
 	}
 	defer a.Free()
@@ -43,7 +44,7 @@ func MeasureBandwidth(e *runtime.Engine) (b Bandwidth, err error) {
 	for range probeInARow {
 		read.Dispatch(shaders.Checksum{Lanes: uint32(lanes), Depth: probeDepth, Count: uint32(size / 16), X: x.Range, Y: y.Range}, e.Variant("", ""), int(size/16)/(probeDepth*lanes), 1, 1)
 	}
-	if err := read.Record(); err != nil {
+	if err := read.Record(ctx); err != nil {
 		return b, err
 	}
 	kernels, err := read.Commands()

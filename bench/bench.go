@@ -134,7 +134,7 @@ func (b *Bench) measure(ctx context.Context, group []*subject) (err error) {
 			slices.Reverse(order)
 		}
 		for _, s := range order {
-			if err := b.open(s, group); err != nil {
+			if err := b.open(ctx, s, group); err != nil {
 				return err
 			}
 			b.tell(s)
@@ -172,7 +172,7 @@ func (b *Bench) tell(s *subject) {
 }
 
 // open opens the subject's session. Those of its group stay open for the next round, unless there is no room for all of them.
-func (b *Bench) open(s *subject, group []*subject) error {
+func (b *Bench) open(ctx context.Context, s *subject, group []*subject) error {
 	if s.session != nil {
 		return nil
 	}
@@ -181,10 +181,10 @@ func (b *Bench) open(s *subject, group []*subject) error {
 	} else if free, told := Free(b.Engine.Device); told && p.Bytes > free {
 		closeAll(group)
 	}
-	err := s.open(b.Model)
+	err := s.open(ctx, b.Model)
 	var full *vk.OutOfMemoryError
 	if errors.As(err, &full) && closeAll(group) > 0 {
-		err = s.open(b.Model)
+		err = s.open(ctx, b.Model)
 	}
 	return err
 }

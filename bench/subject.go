@@ -72,8 +72,8 @@ func (s *subject) plan(g h2o.Geometry) (*h2o.Plan, error) {
 	return p, nil
 }
 
-func (s *subject) open(m *model.Model) (err error) {
-	if s.session, err = m.NewSession(s.options()); err != nil {
+func (s *subject) open(ctx context.Context, m *model.Model) (err error) {
+	if s.session, err = m.NewSession(ctx, s.options()); err != nil {
 		return err
 	}
 	s.of, s.held = s.session.Plan(), s.session.Memory().Bytes("kv.")
@@ -81,7 +81,7 @@ func (s *subject) open(m *model.Model) (err error) {
 	if err := s.session.Fill(s.depth, seed); err != nil {
 		return err
 	}
-	_, err = s.process(context.Background(), m, s.warm())
+	_, err = s.process(ctx, m, s.warm())
 	return err
 }
 
@@ -170,7 +170,7 @@ func (s *subject) time(ctx context.Context, b *Bench) (err error) {
 	const timestamps = 2 // runtime.Engine
 	b.Engine.Debug = timestamps
 	defer func() { b.Engine.Debug = 0 }()
-	if err := s.open(b.Model); err != nil {
+	if err := s.open(ctx, b.Model); err != nil {
 		return err
 	}
 	defer closeAll([]*subject{s})

@@ -147,7 +147,7 @@ func TestDispatchesOutOfOrderWouldBeSeen(t *testing.T) {
 		}
 		return uint32(i)
 	}
-	if f, err := p.overwrite(swapped); err != nil || f.passes() || f.error > 3*64 {
+	if f, err := p.overwrite(t.Context(), swapped); err != nil || f.passes() || f.error > 3*64 {
 		t.Errorf("the last two in turn: %+v, %v; want the words of three pieces wrong", f, err)
 	}
 }

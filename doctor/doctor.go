@@ -137,7 +137,7 @@ func (p *patient) checks(r *reference) (all []check) {
 	add(func(ctx context.Context) (finding, error) { return p.doneSteps(ctx, r) }, "steps after an end token")
 	add(func(context.Context) (finding, error) { return p.staging() }, "bytes through staging")
 	add(func(context.Context) (finding, error) { return p.copies() }, "copies on the device")
-	add(func(context.Context) (finding, error) { return p.dispatches() }, "a submit of many dispatches")
+	add(p.dispatches, "a submit of many dispatches")
 	return all
 }
 

@@ -64,7 +64,7 @@ func (p *patient) generate(ctx context.Context, r *reference, run *policyRun, fi
 	}
 	defer m.Close()
 	budget := run.Budget
-	s, err := m.NewSession(model.SessionOptions{Length: donePrompt + 3*doneTokens, Ends: !stepwise, KV: h2o.Settings{Policy: run.Policy, Budget: budget, RecentRatio: run.RecentRatio,
+	s, err := m.NewSession(ctx, model.SessionOptions{Length: donePrompt + 3*doneTokens, Ends: !stepwise, KV: h2o.Settings{Policy: run.Policy, Budget: budget, RecentRatio: run.RecentRatio,
 		Sinks: -1, Prompt: "auto", Type: run.Type, Positions: "auto", Chunk: run.Chunk}})
 	if err != nil {
 		return nil, nil, "", err

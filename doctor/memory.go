@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"math/rand/v2"
 
@@ -85,18 +86,18 @@ const manyDispatches = 4000
 
 // dispatches submits many dispatches at once. Each writes random words over half of what the one before it wrote, so that
 // those that the CPU makes of the same seeds are there only if every one ran, and in this order.
-func (p *patient) dispatches() (finding, error) {
-	return p.overwrite(func(i int) uint32 { return uint32(i) })
+func (p *patient) dispatches(ctx context.Context) (finding, error) {
+	return p.overwrite(ctx, func(i int) uint32 { return uint32(i) })
 }
 
 // overwrite is dispatches for a CPU that takes the given seed for that of the i-th, which is i.
-func (p *patient) overwrite(seed func(i int) uint32) (finding, error) {
+func (p *patient) overwrite(ctx context.Context, seed func(i int) uint32) (finding, error) {
 	f := finding{what: "wrong words"}
 	const piece = 16 // elements that a dispatch leaves
 	lanes, elements := p.engine.Tuning.Lanes, piece*(manyDispatches+1)
 	arena := new(runtime.Arena)
 	y := arena.Tensor("doctor.words", int64(16*elements))
-	if err := arena.Allocate(p.device); err != nil {
+	if err := arena.Allocate(ctx, p.device); err != nil {
 		return f, err
 	}
 	defer arena.Free()
@@ -109,7 +110,7 @@ func (p *patient) overwrite(seed func(i int) uint32) (finding, error) {
 			PlaneLanes: 1, Run: 1, Stride: 1, Steps: 1, Blocks: 1, Y: y.Range}, p.engine.Variant("", ""), (end-first+lanes-1)/lanes, 1, 1)
 		want = append(want[:4*first], ref.Random(seed(i), 1<<32-1, 0, first, end)...)
 	}
-	if err := program.Record(); err != nil {
+	if err := program.Record(ctx); err != nil {
 		return f, err
 	}
 	commands, err := program.Commands()

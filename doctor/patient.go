@@ -32,13 +32,13 @@ func newPatient(e *runtime.Engine, file *gguf.File) (*patient, error) {
 func (p *patient) close() { p.model.Close() }
 
 // open opens a session for so many tokens.
-func (p *patient) open(policy h2o.Spec, budget h2o.Budget, recent float64, types string, chunk, length int) (*model.Session, error) {
-	return p.model.NewSession(model.SessionOptions{Length: length, KV: h2o.Settings{Policy: policy, Budget: budget, RecentRatio: recent, Sinks: -1,
+func (p *patient) open(ctx context.Context, policy h2o.Spec, budget h2o.Budget, recent float64, types string, chunk, length int) (*model.Session, error) {
+	return p.model.NewSession(ctx, model.SessionOptions{Length: length, KV: h2o.Settings{Policy: policy, Budget: budget, RecentRatio: recent, Sinks: -1,
 		Prompt: "auto", Type: types, Positions: "auto", Chunk: chunk}})
 }
 
 // full opens a session that evicts nothing.
-func (p *patient) full(types string, chunk, length int) (*model.Session, error) {
+func (p *patient) full(ctx context.Context, types string, chunk, length int) (*model.Session, error) {
 	policy, err := h2o.ParseSpec("full")
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (p *patient) full(types string, chunk, length int) (*model.Session, error) 
 	if err != nil {
 		return nil, err
 	}
-	return p.open(policy, budget, 0.5, types, chunk, length)
+	return p.open(ctx, policy, budget, 0.5, types, chunk, length)
 }
 
 // bounds are what the logits may differ from the reference's, as a normalised squared error, by the type of K and V. Where
@@ -59,7 +59,7 @@ var bounds = map[string]float64{"f32": 1e-9, "f16": 1e-9, "q8_0": 1e-6, "q4_0": 
 
 // logits checks those of the reference's positions, in chunks of so many tokens.
 func (p *patient) logits(ctx context.Context, r *reference, types string, chunk int) (finding, error) {
-	s, err := p.full(types, chunk, len(r.IDs))
+	s, err := p.full(ctx, types, chunk, len(r.IDs))
 	if err != nil {
 		return finding{}, err
 	}
@@ -75,7 +75,7 @@ func (p *patient) logits(ctx context.Context, r *reference, types string, chunk 
 
 // mixed checks the same, of a chunk up to the second position, and of tokens one by one after it.
 func (p *patient) mixed(ctx context.Context, r *reference, types string) (finding, error) {
-	s, err := p.full(types, referenceChunk, len(r.IDs))
+	s, err := p.full(ctx, types, referenceChunk, len(r.IDs))
 	if err != nil {
 		return finding{}, err
 	}

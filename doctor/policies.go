@@ -19,7 +19,7 @@ var scoreBounds = map[string]float64{"f32": 5e-5, "f16": 5e-4}
 
 // stepwise runs a policy over the reference's prompt and shows what it did at every step.
 func (p *patient) stepwise(ctx context.Context, r *reference, run *policyRun, each func(s *model.Session, step model.Step, last bool) error) error {
-	s, err := p.open(run.Policy, run.Budget, run.RecentRatio, run.Type, run.Chunk, len(r.IDs))
+	s, err := p.open(ctx, run.Policy, run.Budget, run.RecentRatio, run.Type, run.Chunk, len(r.IDs))
 	if err != nil {
 		return err
 	}

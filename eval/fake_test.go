@@ -51,7 +51,7 @@ func (f *fake) Setting(kv h2o.Settings, tokens int) (Setting, error) {
 	return SettingOf(p), nil
 }
 
-func (f *fake) Open(kv h2o.Settings, tokens int) (Scorer, error) {
+func (f *fake) Open(_ context.Context, kv h2o.Settings, tokens int) (Scorer, error) {
 	p, err := f.plan(kv, tokens)
 	if err != nil {
 		return nil, err

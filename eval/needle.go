@@ -115,7 +115,7 @@ func (n *Search) judge(ctx context.Context, kv h2o.Settings, tokens int, emit fu
 			}
 		}
 		if scorer == nil {
-			if scorer, err = n.subject.Open(kv, length); err != nil {
+			if scorer, err = n.subject.Open(ctx, kv, length); err != nil {
 				return err
 			}
 			defer scorer.Close()

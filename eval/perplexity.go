@@ -43,7 +43,7 @@ func Spared(p *h2o.Plan) bool {
 
 // OpenStream opens a session under a setting for segments of so many tokens. With divergence a second one, which forgets
 // nothing, keeps step with it, which takes the memory and the time of both; a policy that evicts nothing needs none.
-func OpenStream(m *model.Model, kv h2o.Settings, tokens int, divergence bool) (*Stream, error) {
+func OpenStream(ctx context.Context, m *model.Model, kv h2o.Settings, tokens int, divergence bool) (*Stream, error) {
 	plan, err := StreamPlan(m, kv, tokens)
 	if err != nil {
 		return nil, err
@@ -56,12 +56,12 @@ func OpenStream(m *model.Model, kv h2o.Settings, tokens int, divergence bool) (*
 		if keep.KV.Policy, err = h2o.ParseSpec("full"); err != nil {
 			return nil, err
 		}
-		if o.Full, err = m.NewSession(keep); err != nil {
+		if o.Full, err = m.NewSession(ctx, keep); err != nil {
 			return nil, err
 		}
 		s.full = o.Full
 	}
-	if s.session, err = m.NewSession(o); err != nil {
+	if s.session, err = m.NewSession(ctx, o); err != nil {
 		s.Close()
 		return nil, err
 	}

@@ -225,7 +225,7 @@ func (x *Exam) judge(ctx context.Context, kv h2o.Settings, emit func(Accuracy, b
 			return emit(known, true)
 		}
 	}
-	scorer, err := x.subject.Open(kv, x.longest)
+	scorer, err := x.subject.Open(ctx, kv, x.longest)
 	if err != nil {
 		return err
 	}

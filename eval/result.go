@@ -11,7 +11,7 @@ type Setting struct {
 	Chunk         int    `json:"chunk"`                    // most rows between two evictions
 	PrefillPolicy string `json:"prefill_policy,omitempty"` // of prompts, as given or that of decoding
 	Prefill       string `json:"prefill,omitempty"`        // bounded or exact
-	LayerBudgets  string `json:"layer_budgets,omitempty"`  // of layers that differ, as given
+	Layers        string `json:"layers,omitempty"`         // what some layers have of their own, as h2o.ParseLayers reads it
 
 	RecentRatio float64 `json:"recent_ratio"` // share of the budget that is the protected recent window, as given; 0 for full
 	Sinks       int     `json:"sinks"`        // first tokens never evicted; 0 for full

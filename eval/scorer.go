@@ -17,7 +17,7 @@ type Subject interface {
 	// Setting is what the settings of a cache come to for texts of up to so many tokens, all of which come as a prompt.
 	Setting(kv h2o.Settings, tokens int) (Setting, error)
 	// Open makes a scorer with such a cache.
-	Open(kv h2o.Settings, tokens int) (Scorer, error)
+	Open(ctx context.Context, kv h2o.Settings, tokens int) (Scorer, error)
 }
 
 // Scorer says how a model goes on after a prompt, with one cache.

@@ -40,7 +40,7 @@ func subjectOn(t *testing.T, d *vk.Device) (Subject, *model.Model) {
 
 func scorerOf(t *testing.T, s Subject, kv h2o.Settings, tokens int) Scorer {
 	t.Helper()
-	scorer, err := s.Open(kv, tokens)
+	scorer, err := s.Open(t.Context(), kv, tokens)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestAContinuationIsScoredAsOnePassWould(t *testing.T) {
 		s, m := subjectOn(t, d)
 		prompt := Prompt{Shared: s.Encode("Well, Prince, so Genoa and Lucca are now just family estates"), Own: s.Encode(" of the")}
 		scorer := scorerOf(t, s, chunked(kv("full", "100%"), 8), 64)
-		session, err := m.NewSession(model.SessionOptions{KV: chunked(kv("full", "100%"), 16), Length: 64})
+		session, err := m.NewSession(t.Context(), model.SessionOptions{KV: chunked(kv("full", "100%"), 16), Length: 64})
 		if err != nil {
 			t.Fatal(err)
 		}

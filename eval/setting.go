@@ -2,7 +2,6 @@ package eval
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"vkdecode/h2o"
@@ -49,12 +48,7 @@ func SettingOf(p *h2o.Plan) Setting {
 		if s.Prefill = "bounded"; p.Exact {
 			s.Prefill = "exact"
 		}
-		for _, l := range p.Settings.Layers {
-			s.LayerBudgets += fmt.Sprintf("%d-%d:%s+%s,", l.First, l.Last, l.Recent, l.Heavy)
-		}
-	}
-	if p.Policy.Evicts {
-		s.RecentRatio, s.Sinks = p.RecentRatio, p.Sinks
+		s.Layers, s.RecentRatio, s.Sinks = h2o.LayersText(p.Settings.Layers), p.RecentRatio, p.Sinks
 	}
 	return s
 }

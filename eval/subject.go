@@ -36,8 +36,8 @@ func (s subject) Setting(kv h2o.Settings, tokens int) (Setting, error) {
 	return SettingOf(p), nil
 }
 
-func (s subject) Open(kv h2o.Settings, tokens int) (Scorer, error) {
-	session, err := s.NewSession(model.SessionOptions{KV: kv, Length: tokens})
+func (s subject) Open(ctx context.Context, kv h2o.Settings, tokens int) (Scorer, error) {
+	session, err := s.NewSession(ctx, model.SessionOptions{KV: kv, Length: tokens})
 	if err != nil {
 		return nil, err
 	}

@@ -100,7 +100,7 @@ func (c *Cache) planScratch(a *runtime.Arena) {
 	for layer := 0; c.single() && layer < len(c.pools); layer++ {
 		_, row := c.rowOf(layer)
 		tokens = max(tokens, int64(c.seqs*row))
-		if c.Plan.Policy.measures() {
+		if c.Plan.Policy.Measures() {
 			n := int64(c.seqs*row) * int64(c.tokenSplits(layer))
 			slots, peaks, shares = max(slots, n*int64(c.engine.Tuning.TokenSplit())), max(peaks, n), max(shares, n)
 		}
@@ -182,7 +182,7 @@ func (p *Plan) may() (bits uint32) {
 func (c *Cache) score(p *runtime.Program, step *runtime.Tensor, v view, row, n, split, splits int) {
 	t := c.engine.Tuning
 	p.Dispatch(shaders.Score{Lanes: uint32(t.Lanes), Split: uint32(split), Span: uint32(t.Span), KvHeads: uint32(v.heads.KV), Group: v.group(), LayerHeads: uint32(v.kv), May: c.Plan.may(),
-		Head: v.first, Layer: uint32(v.layer), Row: uint32(row), Rows: uint32(n), Stride: uint32(splits * split), Splits: uint32(splits),
+		Head: v.first, Number: v.first / uint32(c.seqs), Row: uint32(row), Rows: uint32(n), Stride: uint32(splits * split), Splits: uint32(splits),
 		Step: step.Range, Table: v.table.Range, E: c.scratch.e.Range, Shares: c.scratch.shares.Range, Slots: v.slots.Range, SlotsOut: v.slots.Range},
 		c.engine.Variant("", ""), ceil(splits, t.Span), v.heads.KV, c.seqs)
 }

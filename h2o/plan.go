@@ -45,17 +45,17 @@ type Span struct {
 
 // Settings are what a user chooses. In JSON they are what was given, so that a file can be opened with the same again.
 type Settings struct {
-	Policy      Spec          `json:"policy"`
-	Prefill     Spec          `json:"prefill_policy"` // the policy of prompts; the zero Spec = Policy
-	Prompt      string        `json:"prefill"`        // "bounded": a prompt is cut to the budget chunk by chunk; "exact": once, at its end; "auto" or "": the policy's own
-	Budget      Budget        `json:"budget"`
-	RecentRatio float64       `json:"recent_ratio"`            // share of the budget that is the protected recent window
-	Sinks       int           `json:"sinks"`                   // first positions never evicted; -1 = the policy's own default
-	Pinned      []Span        `json:"pinned,omitempty"`        // positions never evicted, at most two spans
-	Layers      []LayerBudget `json:"layer_budgets,omitempty"` // budgets of layers that differ from Budget
-	Type        string        `json:"type"`                    // of K and V, as ParseTypes reads it, or "auto", the policy's own
-	Positions   string        `json:"positions"`               // "original", "cache" (renumbered inside it), or "auto", the policy's own
-	Chunk       int           `json:"chunk"`                   // most rows of a prompt between two evictions
+	Policy      Spec            `json:"policy"`
+	Prefill     Spec            `json:"prefill_policy"` // the policy of prompts; the zero Spec = Policy
+	Prompt      string          `json:"prefill"`        // "bounded": a prompt is cut to the budget chunk by chunk; "exact": once, at its end; "auto" or "": the policy's own
+	Budget      Budget          `json:"budget"`
+	RecentRatio float64         `json:"recent_ratio"`     // share of the budget that is the protected recent window
+	Sinks       int             `json:"sinks"`            // first positions never evicted; -1 = the policy's own default
+	Pinned      []Span          `json:"pinned,omitempty"` // positions never evicted, at most two spans
+	Layers      []LayerSettings `json:"layers,omitempty"` // what some layers have of their own
+	Type        string          `json:"type"`             // of K and V, as ParseTypes reads it, or "auto", the policy's own
+	Positions   string          `json:"positions"`        // "original", "cache" (renumbered inside it), or "auto", the policy's own
+	Chunk       int             `json:"chunk"`            // most rows of a prompt between two evictions
 }
 
 // Plan is what settings come to for a model and a context.
@@ -225,17 +225,17 @@ func (p *Plan) check() error {
 		return fmt.Errorf("h2o: policy %s keeps every token, and %d prompt and new tokens are more than the context of %d; raise --ctx, lower -n or choose a policy that evicts", p.Policy.Name, p.Length, p.Context)
 	case p.Settings.Chunk < 1 || p.Settings.Chunk > MaxChunk:
 		return fmt.Errorf("h2o: chunk of %d rows, want 1 to %d", p.Settings.Chunk, MaxChunk)
-	case p.Prefill.Share != Uniform && len(p.Settings.Layers) > 0:
+	case p.Prefill.Share != Uniform && p.shifted():
 		return fmt.Errorf("h2o: policy %s shares the budget by itself, and layers have budgets of their own; give one of them", p.Prefill.Name)
 	case !(p.RecentRatio >= 0 && p.RecentRatio <= 1):
 		return fmt.Errorf("h2o: recent ratio %g, want 0 to 1", p.RecentRatio)
 	}
-	return nil
+	return checkLayers(p.Settings.Layers)
 }
 
 // Evicts tells whether the run can evict anything: otherwise it is the same as one with the policy full.
 func (p *Plan) Evicts() bool {
-	return p.Policy.Evicts && (p.Budget < p.Length || len(p.Settings.Layers) > 0)
+	return p.Policy.Evicts && (p.Budget < p.Length || p.shifted())
 }
 
 // layers gives every layer its budget and what it protects.
@@ -248,7 +248,7 @@ func (p *Plan) layers(g Geometry, prompt int) error {
 	}
 	for _, own := range p.Settings.Layers {
 		if own.Last >= n {
-			return fmt.Errorf("h2o: budgets for layers %d to %d, the model has layers 0 to %d", own.First, own.Last, n-1)
+			return fmt.Errorf("h2o: layers %q: the model has layers 0 to %d", own, n-1)
 		}
 	}
 	budgets := make([]int, n)
@@ -260,14 +260,11 @@ func (p *Plan) layers(g Geometry, prompt int) error {
 	}
 	for i := range p.Layers {
 		l := &p.Layers[i]
-		*l = LayerPlan{Budget: budgets[i], Recent: p.recent(p.Policy, budgets[i]), Prompt: p.recentOfPrompt(budgets[i])}
-		for _, own := range p.Settings.Layers {
-			if own.First <= i && i <= own.Last && p.Evicts() {
-				if err := p.divide(l, own); err != nil {
-					return err
-				}
-			}
+		budget, ratio, err := p.own(i, budgets[i])
+		if err != nil {
+			return err
 		}
+		*l = LayerPlan{Budget: budget, Recent: p.recent(p.Policy, budget, ratio), Prompt: p.recentOfPrompt(budget, ratio)}
 		if l.Recent, l.Prompt, err = p.protect(l, held); err != nil {
 			return err
 		}
@@ -278,7 +275,7 @@ func (p *Plan) layers(g Geometry, prompt int) error {
 		}
 	}
 	if p.Evicts() {
-		p.Recent = min(p.recent(p.Policy, p.Budget), p.Budget-held)
+		p.Recent = min(p.recent(p.Policy, p.Budget, p.RecentRatio), p.Budget-held)
 	}
 	return nil
 }
@@ -288,36 +285,19 @@ func (p *Plan) layers(g Geometry, prompt int) error {
 func (p *Plan) OneTurn() bool { return p.Staged && p.Prefill.Layer && !p.Policy.alike() }
 
 // recent is the window that a policy protects of a budget.
-func (p *Plan) recent(policy *Policy, budget int) (n int) {
+func (p *Plan) recent(policy *Policy, budget int, ratio float64) (n int) {
 	if policy.Rule.Recent {
-		n = int(float64(budget) * p.RecentRatio)
+		n = int(float64(budget) * ratio)
 	}
 	return max(n, policy.Last)
 }
 
 // recentOfPrompt is the same while a prompt is processed: where its last queries judge the rest, they alone are protected.
-func (p *Plan) recentOfPrompt(budget int) int {
+func (p *Plan) recentOfPrompt(budget int, ratio float64) int {
 	if p.Prefill.Observation.Window > 0 {
 		return p.Prefill.Last
 	}
-	return p.recent(p.Prefill, budget)
-}
-
-// divide gives a layer the two parts of its own budget.
-func (p *Plan) divide(l *LayerPlan, own LayerBudget) error {
-	recent, err := own.Recent.Slots(p.Context)
-	if err != nil {
-		return err
-	}
-	heavy, err := own.Heavy.Slots(p.Context)
-	if err != nil {
-		return err
-	}
-	l.Budget, l.Recent = min(recent+heavy, p.Context), max(recent, p.Policy.Last)
-	if p.Prefill.Observation.Window == 0 {
-		l.Prompt = max(recent, p.Prefill.Last)
-	}
-	return nil
+	return p.recent(p.Prefill, budget, ratio)
 }
 
 // held counts the positions that are never evicted: sinks and pinned spans.

@@ -102,7 +102,7 @@ func (c *Cache) Enter(p *runtime.Program, step *runtime.Tensor, layer int) {
 	if c.Plan.Exact {
 		k.Begins = 1
 	}
-	if c.Plan.Policy.measures() {
+	if c.Plan.Policy.Measures() {
 		k.Measured = 1
 	}
 	p.Dispatch(k, c.engine.Variant("", ""), own.heads.KV, c.seqs, 1)
@@ -120,7 +120,7 @@ func (c *Cache) Leave(p *runtime.Program, step *runtime.Tensor, layer int, r Rot
 	}
 	k := shaders.Choose{Lanes: uint32(c.engine.Tuning.Lanes), KvHeads: uint32(v.heads.KV), Head: v.first, Ranks: own.pool.ranks, Capacity: uint32(c.Plan.Work), LogSize: uint32(c.stage.logSize),
 		Step: step.Range, Table: v.table.Range, Slots: v.slots.Range, PoolTable: c.table.Range, PoolSlots: own.slots.Range, Map: c.stage.list.Range, Log: c.log.Range}
-	if c.Plan.Prefill.measures() {
+	if c.Plan.Prefill.Measures() {
 		k.Measured = 1
 	}
 	if c.Plan.Exact {
@@ -141,8 +141,8 @@ func (c *Cache) share(p *runtime.Program, step *runtime.Tensor, v view) {
 		c.engine.Variant("", ""), c.seqs, 1, 1)
 }
 
-// measures tells whether a policy's scores tell of attention, so that another may go on with them.
-func (p *Policy) measures() bool { return p.Update == UpdateAdd || p.Update == UpdateLast }
+// Measures tells whether a policy's scores tell of attention, so that another may go on with them.
+func (p *Policy) Measures() bool { return p.Update == UpdateAdd || p.Update == UpdateLast }
 
 const gatherGroups = 1 << 14 // workgroups of a head, at most: some devices take 65,535 in a dispatch
 

@@ -83,6 +83,19 @@ func (c *Cache) Counts(seq int) (n Counts, err error) {
 	return n, nil
 }
 
+// Room is how many tokens every KV head of a sequence has free slots for. The device must not be running a step.
+func (c *Cache) Room(seq int) (room int, err error) {
+	table, err := c.readTable()
+	room = math.MaxInt
+	for layer, l := range c.geometry.Layers {
+		for kv := range l.KV {
+			entry := c.entry(table, layer, seq, kv)
+			room = min(room, int(entry(1))-int(entry(3)))
+		}
+	}
+	return room, err
+}
+
 // Live counts a sequence's live slots by layer, those of all its KV heads. The device must not be running a step.
 func (c *Cache) Live(seq int) ([]int, error) {
 	table, err := c.readTable()

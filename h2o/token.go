@@ -57,7 +57,7 @@ func (c *Cache) attendTokens(p *runtime.Program, step *runtime.Tensor, v view, r
 	t, pad := c.engine.Tuning, c.geometry.HeadPad(c.Plan.Types)
 	wide := c.wide(pad / layouts[c.Plan.Types.V].pack)
 	tile, splits, measured := min(tokenTile, v.headTile(pad)), c.tokenSplits(v.layer), uint32(0)
-	if c.Plan.Policy.measures() {
+	if c.Plan.Policy.Measures() {
 		measured = 1
 	}
 	first, all := c.rowOf(v.layer)
@@ -73,7 +73,7 @@ func (c *Cache) attendTokens(p *runtime.Program, step *runtime.Tensor, v view, r
 // scoreTokens records what that attention makes of the scores.
 func (c *Cache) scoreTokens(p *runtime.Program, step *runtime.Tensor, v view, rows int) {
 	t, splits := c.engine.Tuning, c.tokenSplits(v.layer)
-	if c.Plan.Policy.measures() {
+	if c.Plan.Policy.Measures() {
 		p.Dispatch(shaders.Shares{Lanes: uint32(t.Lanes), Split: uint32(t.TokenSplit()), KvHeads: uint32(v.heads.KV), Group: v.group(), Count: uint32(t.Ranges), PadQuads: uint32(c.geometry.HeadPad(c.Plan.Types) / 4),
 			Head: v.first, Splits: uint32(splits),
 			Step: step.Range, Table: v.table.Range, Parts: c.scratch.parts.Range, Peaks: c.scratch.peaks.Range, Shares: c.scratch.shares.Range},

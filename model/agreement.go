@@ -42,7 +42,7 @@ func (s *Session) agreement() Agreement {
 			{"policy", p.Settings.Policy.String(), ruleText(p.Policy)},
 			{"policy of prompts", orElse(p.Settings.Prefill.String(), "that of decoding"), own},
 			{"prefill", prefillText(p), ""},
-			{"layer budgets", orElse(strings.Trim(fmt.Sprint(p.Settings.Layers), "[]"), "none"), ""},
+			{"layers of their own", orElse(h2o.LayersText(p.Settings.Layers), "none"), ""},
 			{"recent ratio", fmt.Sprint(p.RecentRatio), ""},
 			{"sinks", fmt.Sprint(p.Sinks), ""},
 			{"pinned positions", spansText(p.Pinned), ""},

@@ -81,7 +81,7 @@ func (d *decoding) begin() error {
 		d.token, d.samples = history[at], true
 		processed--
 	}
-	if err := s.check(make([]int32, processed)); err != nil {
+	if err := s.check(make([]int32, processed), processed); err != nil {
 		return err
 	}
 	if err := s.sampler.Set(0, d.g.Sampling, history); err != nil {

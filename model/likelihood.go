@@ -38,12 +38,12 @@ func (s *Session) planLikelihood(o SessionOptions) {
 }
 
 // recordLikelihood records the programs.
-func (s *Session) recordLikelihood() error {
+func (s *Session) recordLikelihood(ctx context.Context) error {
 	l, e := s.likely, s.model.engine
 	if f := l.full; f != nil && (f.likely == nil || f.chunk != s.chunk || f.model != s.model) {
 		return fmt.Errorf("model: the session to compare with has chunks of %d rows; want one opened for likelihoods, of the same model, with chunks of %d", f.chunk, s.chunk)
 	}
-	if err := s.recordHeads(); err != nil {
+	if err := s.recordHeads(ctx); err != nil {
 		return err
 	}
 	v, lanes := e.Variant("", ""), uint32(e.Tuning.Lanes)
@@ -60,7 +60,7 @@ func (s *Session) recordLikelihood() error {
 	record(l.rows, outRows)
 	record(l.step, 1)
 	s.sampler.RecordAdvance(l.step, s.step, s.tokens, s.endList, s.ring, ringSteps)
-	return errors.Join(l.rows.Record(), l.step.Record())
+	return errors.Join(l.rows.Record(ctx), l.step.Record(ctx))
 }
 
 func (l *likelihood) free() {
@@ -83,7 +83,7 @@ func (s *Session) Likelihood(ctx context.Context, tokens []int32, progress func(
 	}
 	steps, from := len(tokens)-1, len(s.Tokens)
 	for _, o := range s.pair() {
-		if err := errors.Join(o.check(tokens[:steps]), o.checkIDs(tokens[steps:])); err != nil {
+		if err := errors.Join(o.check(tokens[:steps], o.addedBy(tokens[:steps])), o.checkIDs(tokens[steps:])); err != nil {
 			return nil, err
 		}
 		if len(o.Tokens) != from {
@@ -101,7 +101,7 @@ func (s *Session) Likelihood(ctx context.Context, tokens []int32, progress func(
 		progress = func(int) {}
 	}
 	read := s.readChunks
-	if s.chunk == 1 && !s.cache.Plan.Staged {
+	if plan := s.cache.Plan; s.chunk == 1 && !plan.Staged && (plan.Policy.Every > 0 || !plan.Evicts()) { // decoding cuts back, too
 		read = s.readSteps
 	}
 	err := read(ctx, tokens[:steps], progress)

@@ -3,6 +3,7 @@
 package model
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -61,7 +62,7 @@ func Load(e *runtime.Engine, f *gguf.File, progress func(done, total int64) erro
 	if err != nil {
 		return nil, err
 	}
-	if err := m.arena.Allocate(e.Device); err != nil {
+	if err := m.arena.Allocate(context.Background(), e.Device); err != nil {
 		return nil, err
 	}
 	if err := w.load(progress); err != nil {

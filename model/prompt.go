@@ -37,7 +37,7 @@ func (s *Session) planPrompts(rows int) {
 }
 
 // preparePrompts records the programs.
-func (s *Session) preparePrompts() error {
+func (s *Session) preparePrompts(ctx context.Context) error {
 	if s.cache.Observes() > 0 {
 		s.prompt.observed = runtime.NewStep(s.model.engine.Device, s.cache.Observed())
 	}
@@ -58,7 +58,7 @@ func (s *Session) preparePrompts() error {
 		}
 	}
 	for _, p := range s.prompt.programs(s.decode) {
-		if err := p.Record(); err != nil {
+		if err := p.Record(ctx); err != nil {
 			return err
 		}
 	}
@@ -111,7 +111,7 @@ func (s *Session) Prompt(ctx context.Context, tokens []int32, o Observer, progre
 	if len(tokens) == 0 {
 		return errors.New("model: the prompt is empty")
 	}
-	if err := s.check(tokens); err != nil {
+	if err := s.check(tokens, s.addedBy(tokens)); err != nil {
 		return err
 	}
 	if plan := s.cache.Plan; plan.OneTurn() && len(s.Tokens) > 0 {
@@ -146,6 +146,14 @@ func (s *Session) Prompt(ctx context.Context, tokens []int32, o Observer, progre
 		}
 		return o.Step(step)
 	})
+}
+
+// addedBy is how many tokens of a prompt are added to the layers' pools before the first of them is cut back.
+func (s *Session) addedBy(prompt []int32) int {
+	if s.cache.Plan.Staged {
+		return 0
+	}
+	return min(len(prompt), s.chunk)
 }
 
 // process brings tokens through the layers. After each chunk, whose last activations are in s.x, it calls then, with what

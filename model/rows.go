@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -16,10 +17,10 @@ func (s *Session) Rows(tokens []int32) error {
 	if s.prompt.exact != nil {
 		return errors.New("model: a step of several rows: prompts of this session go layer by layer, want --prefill bounded")
 	}
-	if err := s.check(tokens); err != nil {
+	if err := s.check(tokens, s.addedBy(tokens)); err != nil {
 		return err
 	}
-	if err := s.recordHeads(); err != nil {
+	if err := s.recordHeads(context.Background()); err != nil {
 		return err
 	}
 	rows := s.chunks(tokens)[0]

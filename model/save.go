@@ -28,7 +28,7 @@ import (
 //	32 bytes  the SHA-256 of all before
 const (
 	savedMagic   = "vkdsess\n"
-	savedVersion = 1
+	savedVersion = 2
 	mostHeader   = 1 << 20 // bytes; it holds settings, no tokens
 )
 

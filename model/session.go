@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -64,25 +65,44 @@ type Session struct {
 	likely                            *likelihood      // nil unless asked for
 }
 
-// NewSession plans, allocates and records a session. Its programs are compiled here, so that decoding is only work.
-func (m *Model) NewSession(o SessionOptions) (*Session, error) {
+// SessionPlan is a session that is known to be possible and takes no memory yet.
+type SessionPlan struct {
+	*h2o.Plan
+	model   *Model
+	options SessionOptions
+}
+
+// PlanSession plans a session. An error is about the options.
+func (m *Model) PlanSession(o SessionOptions) (*SessionPlan, error) {
 	if o.Prompt <= 0 || o.Prompt > o.Length {
 		o.Prompt = o.Length
 	}
 	plan, err := h2o.NewPlan(o.KV, m.Geometry(), o.Context, o.Length, o.Prompt)
+	return &SessionPlan{plan, m, o}, err
+}
+
+// NewSession plans and opens a session.
+func (m *Model) NewSession(ctx context.Context, o SessionOptions) (*Session, error) {
+	p, err := m.PlanSession(o)
 	if err != nil {
 		return nil, err
 	}
-	e := m.engine
-	s := &Session{model: m, arena: &runtime.Arena{}, widths: m.arch.widths(), chunk: plan.Chunk, opened: o}
-	if s.cache, err = h2o.NewCache(e, s.arena, m.Geometry(), plan, 1, s.chunk); err != nil {
+	return p.Open(ctx)
+}
+
+// Open allocates and records the session. Its programs are compiled here, so that decoding is only work. It stops between
+// tensors and between pipelines when ctx ends.
+func (p *SessionPlan) Open(ctx context.Context) (_ *Session, err error) {
+	m, o, e := p.model, p.options, p.model.engine
+	s := &Session{model: m, arena: &runtime.Arena{}, widths: m.arch.widths(), chunk: p.Chunk, opened: o}
+	if s.cache, err = h2o.NewCache(e, s.arena, m.Geometry(), p.Plan, 1, s.chunk); err != nil {
 		return nil, err
 	}
 	s.plan(o)
-	if err := s.arena.Allocate(e.Device); err != nil {
+	if err := s.arena.Allocate(ctx, e.Device); err != nil {
 		return nil, err
 	}
-	if err := s.prepare(o); err != nil {
+	if err := s.prepare(ctx, o); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -115,7 +135,7 @@ func (s *Session) plan(o SessionOptions) {
 }
 
 // prepare fills the constant tensors and records the programs.
-func (s *Session) prepare(o SessionOptions) error {
+func (s *Session) prepare(ctx context.Context, o SessionOptions) error {
 	e := s.model.engine
 	s.control = runtime.NewStep(e.Device, s.step)
 	if err := writeFloats(e.Device, s.rope, s.model.ropeTable(o.Length)); err != nil {
@@ -139,10 +159,10 @@ func (s *Session) prepare(o SessionOptions) error {
 	s.decode = s.body("decode", 1, func(p *runtime.Program, layer, rows int, x h2o.Activations) *h2o.Parts {
 		return s.cache.Decode(p, s.step, layer, rows, true, x)
 	})
-	if err := s.decode.Record(); err != nil {
+	if err := s.decode.Record(ctx); err != nil {
 		return err
 	}
-	if err := s.preparePrompts(); err != nil {
+	if err := s.preparePrompts(ctx); err != nil {
 		return err
 	}
 	s.head = e.NewProgram("head")
@@ -150,14 +170,14 @@ func (s *Session) prepare(o SessionOptions) error {
 	s.sample = e.NewProgram("sample")
 	s.sample.Shows = true // the ring
 	s.sampler.Record(s.sample, s.step, s.logits, s.tokens, s.endList, s.ring, s.logitsStride, ringSteps)
-	if err := s.head.Record(); err != nil {
+	if err := s.head.Record(ctx); err != nil {
 		return err
 	}
-	if err := s.sample.Record(); err != nil {
+	if err := s.sample.Record(ctx); err != nil {
 		return err
 	}
 	if s.likely != nil {
-		if err := s.recordLikelihood(); err != nil {
+		if err := s.recordLikelihood(ctx); err != nil {
 			return err
 		}
 	}
@@ -294,8 +314,8 @@ type Observer struct {
 	Step      func(Step) error
 }
 
-// check refuses tokens that the session cannot process.
-func (s *Session) check(tokens []int32) error {
+// check refuses tokens that the session cannot process, of which so many are added before anything is evicted.
+func (s *Session) check(tokens []int32, added int) error {
 	if err := s.checkIDs(tokens); err != nil {
 		return err
 	}
@@ -304,6 +324,15 @@ func (s *Session) check(tokens []int32) error {
 	}
 	if have := s.cache.Plan.Length; len(s.Tokens)+len(tokens) > have {
 		return fmt.Errorf("model: %d tokens are more than the %d the session was opened for", len(s.Tokens)+len(tokens), have)
+	}
+	if plan := s.cache.Plan; plan.Policy.Every == 0 && plan.Evicts() { // otherwise there is always room for the next one
+		room, err := s.cache.Room(0)
+		if err != nil {
+			return err
+		}
+		if added > room {
+			return fmt.Errorf("model: %d tokens, and there is room for %d until a prompt is cut: the session, of %d tokens, was opened for a prompt of %d", added, room, plan.Length, s.opened.Prompt)
+		}
 	}
 	return nil
 }
@@ -347,7 +376,7 @@ func wait(pending []*vk.Pending) error {
 
 // logitsOf computes the logits of all rows of the step just run.
 func (s *Session) logitsOf(rows []runtime.Row) ([]float32, error) {
-	if err := s.recordHeads(); err != nil {
+	if err := s.recordHeads(context.Background()); err != nil {
 		return nil, err
 	}
 	all := make([]float32, 0, len(rows)*s.model.Vocab)
@@ -374,13 +403,13 @@ func (s *Session) logitsOf(rows []runtime.Row) ([]float32, error) {
 }
 
 // recordHeads makes the program for the logits of outRows rows, once.
-func (s *Session) recordHeads() error {
+func (s *Session) recordHeads(ctx context.Context) error {
 	if s.headAll != nil {
 		return nil
 	}
 	s.headAll = s.model.engine.NewProgram("heads")
 	s.model.arch.logits(s.headAll, s, outRows)
-	return s.headAll.Record()
+	return s.headAll.Record(ctx)
 }
 
 // Logits reads the logits (vocab) of the last token processed.

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -80,7 +81,7 @@ func (s *Synthetic) Bytes() int64 { return s.model.Bytes() }
 // building.
 func (s *Synthetic) Build(progress func(done, total int64) error) (*Model, error) {
 	m := s.model
-	if err := m.arena.Allocate(m.engine.Device); err != nil {
+	if err := m.arena.Allocate(context.Background(), m.engine.Device); err != nil {
 		return nil, err
 	}
 	if err := s.weights.randomize(progress); err != nil {

@@ -53,7 +53,7 @@ func (l *loaded) slow() bool {
 
 func (l *loaded) open(t testing.TB, o model.SessionOptions) *model.Session {
 	t.Helper()
-	s, err := l.model.NewSession(o)
+	s, err := l.model.NewSession(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,8 +32,18 @@ type Choice struct {
 
 // twinHead is a KV head before a step.
 type twinHead struct {
-	slots  []ref.Slot
-	budget int
+	number  int // of the KV head in the model
+	slots   []ref.Slot
+	budget  int
+	evicted int // tokens so far
+}
+
+func headOf(number int, h *h2o.HeadState) twinHead {
+	head := twinHead{number: number, budget: h.Budget, evicted: h.Evicted}
+	for i, pos := range h.Positions {
+		head.slots = append(head.slots, ref.Slot{Pos: int(pos), Score: h.Scores[i]})
+	}
+	return head
 }
 
 // Step is what a step did to the cache.
@@ -47,22 +57,16 @@ type Step struct {
 
 // NewTwin begins with a cache that has seen so many tokens.
 func NewTwin(plan *h2o.Plan, state *h2o.State, seen int) *Twin {
-	t := &Twin{plan: plan, seen: seen}
+	t, number := &Twin{plan: plan, seen: seen}, 0
 	for _, l := range state.Layers {
 		heads := make([]twinHead, len(l.Heads))
 		for kv := range l.Heads {
-			heads[kv] = twinHead{slotsOf(&l.Heads[kv]), l.Heads[kv].Budget}
+			heads[kv] = headOf(number, &l.Heads[kv])
+			number++
 		}
 		t.layers = append(t.layers, heads)
 	}
 	return t
-}
-
-func slotsOf(h *h2o.HeadState) (slots []ref.Slot) {
-	for i, pos := range h.Positions {
-		slots = append(slots, ref.Slot{Pos: int(pos), Score: h.Scores[i]})
-	}
-	return slots
 }
 
 // Step compares what a step did.
@@ -90,31 +94,35 @@ func (t *Twin) Step(s Step) {
 // staged tells whether a step chose in the pool where prompts are processed, by the policy of prompts.
 func (t *Twin) staged(s Step) bool { return t.plan.Staged && s.Prompt }
 
-// candidates are the tokens of a head before the choice, with the scores that it saw, and whether these are known: at the
-// end of a prompt the survivors of one policy may get the scores with which another begins. Those that tell nothing of
-// attention can be told from the position.
+// candidates are the tokens of a head before the choice, with the scores that it saw, and whether these are known.
 func (t *Twin) candidates(s Step, layer, kv int, victims []h2o.Eviction) (slots []ref.Slot, known bool) {
-	head := &s.State.Layers[layer].Heads[kv]
-	after := slotsOf(head)
+	h := headOf(t.layers[layer][kv].number, &s.State.Layers[layer].Heads[kv])
+	slots, known = h.slots, true
+	for i := range slots {
+		ok := false
+		slots[i].Score, ok = Judged(t.plan, s, h.number, slots[i])
+		known = known && ok
+	}
 	for _, v := range victims {
-		after = append(after, ref.Slot{Pos: int(v.Position), Score: v.Score})
+		slots = append(slots, ref.Slot{Pos: int(v.Position), Score: v.Score})
 	}
-	first := t.plan.Prefill
-	measured := first.Update == h2o.UpdateAdd || first.Update == h2o.UpdateLast
-	if changed := t.staged(s) && s.Last && (t.plan.Policy.Update == h2o.UpdateNone || !measured); !changed {
-		return after, true
+	return slots, known || len(victims) == 0
+}
+
+// Judged is the score by which a step judged a token that it kept in a KV head, by its number in the model, and whether that
+// is known: at the end of a prompt a survivor may get the score with which the policy of decoding begins. One that tells
+// nothing of attention is known from the position.
+func Judged(p *h2o.Plan, s Step, head int, kept ref.Slot) (score float32, known bool) {
+	if !(p.Staged && s.Prompt && s.Last) {
+		return kept.Score, true
 	}
-	if measured {
-		return after, len(victims) == 0
+	switch rule := RuleOf(p.Prefill.Rule); rule.Update {
+	case ref.UpdateNone:
+		return rule.Born(kept.Pos), true
+	case ref.UpdateHash:
+		return float32(ref.Hash(rule.Seed, s.Seen, head, kept.Pos)), true
 	}
-	rule := ruleOf(first.Rule)
-	for i, slot := range after { // those from before the prompt were given such a score when it began
-		after[i].Score = rule.Born(slot.Pos)
-		if first.Update == h2o.UpdateHash {
-			after[i].Score = float32(ref.Hash(rule.Seed, s.Seen, layer*len(t.layers[layer])+kv, slot.Pos))
-		}
-	}
-	return after, true
+	return kept.Score, p.Policy.Update != h2o.UpdateNone
 }
 
 // budgets are what the heads of a layer may keep: where they share a budget, by the scores of a prompt.
@@ -131,29 +139,30 @@ func (t *Twin) budgets(s Step, layer int, before [][]ref.Slot, known bool) (all 
 		}
 		return all
 	}
-	return share(before, t.plan.Layers[layer].Budget, t.plan.Prefill.Alpha, func(pos int) bool { return t.eligible(s, layer, pos) })
+	pool, heads := &ref.Pool{}, make([]ref.Head, len(before))
+	for kv, slots := range before {
+		heads[kv] = t.head(s, layer, kv, 0)
+		heads[kv].Offset, heads[kv].Live = len(pool.Slots), len(slots)
+		pool.Slots = append(pool.Slots, slots...)
+	}
+	return pool.Share(heads, s.Seen-1, t.plan.Layers[layer].Budget, t.plan.Prefill.Alpha)
 }
 
 // head is the entry of a head's table in a step, before it.
 func (t *Twin) head(s Step, layer, kv, budget int) ref.Head {
 	h := ref.Head{Budget: budget, Live: len(t.layers[layer][kv].slots), Recent: t.plan.Layers[layer].Recent, Sinks: t.plan.Sinks,
-		Rule: ruleOf(t.plan.Policy.Rule), Slack: t.plan.Policy.Every - 1}
+		Rule: RuleOf(t.plan.Policy.Rule), Slack: t.plan.Policy.Every - 1}
 	if t.plan.Policy.Every == 0 {
 		h.Slack = math.MaxInt
 	}
 	if t.staged(s) {
-		h.Recent, h.Rule, h.Slack = t.plan.Layers[layer].Prompt, ruleOf(t.plan.Prefill.Rule), 0
+		h.Recent, h.Rule, h.Slack = t.plan.Layers[layer].Prompt, RuleOf(t.plan.Prefill.Rule), 0
 		h.Admit = false // there, nobody is just leaving the window
 	}
 	for i, span := range t.plan.Pinned {
 		h.Pinned[i] = ref.Span(span)
 	}
 	return h
-}
-
-func (t *Twin) eligible(s Step, layer, pos int) bool {
-	h := t.head(s, layer, 0, 0)
-	return h.Eligible(pos, s.Seen-1)
 }
 
 // settles tells whether a step cuts the cache back even where the policy would wait: model.Session.write.
@@ -180,19 +189,28 @@ func (t *Twin) compare(s Step, layer, kv int, before []ref.Slot, budget int, kno
 		}
 	case h.Live+added > budget && count(before, func(pos int) bool { return h.Eligible(pos, s.Seen-1) }) < h.Live+added-budget:
 		reason = "more tokens are above the budget than may go"
+	case state.Evicted != head.evicted+len(gone):
+		reason = fmt.Sprintf("%d evictions counted, and %d told", state.Evicted, head.evicted+len(gone))
 	case state.Budget != budget:
 		reason = fmt.Sprintf("a budget of %d slots, the twin gives %d", state.Budget, budget)
-	case !known:
-		t.Unchecked += len(gone)
 	default:
 		chosen, _ := h.Evict(&ref.Pool{Slots: before}, added, s.Seen-1, t.settles(s))
 		for _, i := range chosen {
 			expected = append(expected, uint32(before[i].Pos))
 		}
-		if slices.Sort(expected); !slices.Equal(expected, gone) {
+		switch slices.Sort(expected); {
+		case known && !slices.Equal(expected, gone):
 			reason = "other tokens have the lowest scores"
+		case len(expected) != len(gone):
+			reason = "the twin lets another number go"
+		case slices.ContainsFunc(gone, func(pos uint32) bool { return !h.Eligible(int(pos), s.Seen-1) }):
+			reason = "one went that is protected"
 		}
-		t.Checked += len(gone)
+		if known {
+			t.Checked += len(gone)
+		} else {
+			t.Unchecked += len(gone)
+		}
 	}
 	if reason != "" {
 		t.Wrong++
@@ -200,7 +218,7 @@ func (t *Twin) compare(s Step, layer, kv int, before []ref.Slot, budget int, kno
 			t.First = &Choice{s.Seen, layer, kv, reason, gone, expected}
 		}
 	}
-	head.slots, head.budget = slotsOf(state), state.Budget
+	*head = headOf(head.number, state)
 }
 
 // sameTokens tells whether the tokens after a step, kept or evicted, are those before it and the new ones.
@@ -229,7 +247,7 @@ func count(slots []ref.Slot, counts func(pos int) bool) (n int) {
 	return n
 }
 
-// ruleOf is a policy's rule as its twin has it.
-func ruleOf(r h2o.Rule) ref.Rule {
+// RuleOf is a policy's rule as its twin has it.
+func RuleOf(r h2o.Rule) ref.Rule {
 	return ref.Rule{Birth: int(r.Birth), Update: int(r.Update), Reduce: int(r.Reduce), Layer: r.Layer, Selfless: r.Selfless, Lifetime: r.Lifetime, Admit: r.Admit, Decay: r.Decay, Seed: r.Seed}
 }

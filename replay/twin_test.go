@@ -10,7 +10,6 @@ import (
 	"vkdecode/h2o"
 	"vkdecode/model"
 	"vkdecode/model/tokenizer"
-	"vkdecode/ref"
 	"vkdecode/tests/drivers"
 	"vkdecode/vk"
 )
@@ -79,9 +78,10 @@ func TestTheTwinFindsWrongChoices(t *testing.T) {
 			h := &s.State.Layers[e.Layer].Heads[e.Head]
 			h.Positions, h.Scores = append(h.Positions, e.Position), append(h.Scores, e.Score)
 		}, "kept and evicted tokens are not those"},
-		"a window one longer":   {func(p *h2o.Plan, _ *Step) { p.Layers[0].Recent++; p.Layers[0].Prompt++ }, "other tokens have the lowest scores"},
-		"a sink":                {func(p *h2o.Plan, _ *Step) { p.Sinks = 3 }, "other tokens have the lowest scores"},
-		"another head's budget": {func(_ *h2o.Plan, s *Step) { s.State.Layers[1].Heads[1].Budget++ }, "slots, the twin gives"},
+		"a window one longer":     {func(p *h2o.Plan, _ *Step) { p.Layers[0].Recent++; p.Layers[0].Prompt++ }, "other tokens have the lowest scores"},
+		"a sink":                  {func(p *h2o.Plan, _ *Step) { p.Sinks = 3 }, "other tokens have the lowest scores"},
+		"an eviction not counted": {func(_ *h2o.Plan, s *Step) { s.State.Layers[0].Heads[1].Evicted-- }, "evictions counted, and"},
+		"another head's budget":   {func(_ *h2o.Plan, s *Step) { s.State.Layers[1].Heads[1].Budget++ }, "slots, the twin gives"},
 	}
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {
 		l := modelOn(t, d)
@@ -133,36 +133,4 @@ func TestTheTwinKnowsThatFullEvictsNothing(t *testing.T) {
 			t.Errorf("%+v", w.First)
 		}
 	})
-}
-
-// The example of the paper's formula: heads {9, 8, 7, 6, 5} and {4, 3, 2} with a base of 4. Five of the eight highest are the
-// first one's.
-func TestHeadsShareABudgetByTheirScores(t *testing.T) {
-	heads := func(scores ...[]float32) (all [][]ref.Slot) {
-		for _, head := range scores {
-			var slots []ref.Slot
-			for pos, score := range head {
-				slots = append(slots, ref.Slot{Pos: pos, Score: score})
-			}
-			all = append(all, slots)
-		}
-		return all
-	}
-	any := func(int) bool { return true }
-	for _, c := range []struct {
-		heads         [][]ref.Slot
-		budget, alpha int
-		want          []int
-	}{
-		{heads([]float32{9, 8, 7, 6, 5, 1}, []float32{4, 3, 2, 1, 0}), 4, 500, []int{5, 3}}, // 4.5 and 3.5
-		{heads([]float32{9, 8, 7, 6, 5, 1}, []float32{4, 3, 2, 1, 0}), 4, 1000, []int{4, 4}},
-		{heads([]float32{9, 8, 7, 6, 5, 1}, []float32{4, 3, 2, 1, 0}), 4, 0, []int{5, 3}},
-		{heads([]float32{9, 8, 7, 6, 5}, []float32{4, 3}), 3, 1000, []int{4, 2}}, // one more than there is: it goes to the first
-		{heads([]float32{1, 1, 1}, []float32{1, 1, 1}), 2, 0, []int{2, 2}},       // equal ones: the lower head loses first
-		{heads([]float32{3, 2}, []float32{1}), 4, 200, []int{5, 3}},              // all fit, with as much room in each
-	} {
-		if got := share(c.heads, c.budget, c.alpha, any); !slices.Equal(got, c.want) {
-			t.Errorf("budget %d, alpha %d: %v, want %v", c.budget, c.alpha, got, c.want)
-		}
-	}
 }

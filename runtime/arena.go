@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -55,10 +56,15 @@ func (a *Arena) Bytes(prefix string) (sum int64) {
 	return sum
 }
 
-// Allocate gives every planned tensor its memory, zeroed, and checks that the device holds what was planned.
-func (a *Arena) Allocate(d *vk.Device) error {
+// Allocate gives every planned tensor its memory, zeroed, and checks that the device holds what was planned. It stops
+// between two tensors when ctx ends.
+func (a *Arena) Allocate(ctx context.Context, d *vk.Device) error {
 	before := d.Held()
 	for _, t := range a.tensors {
+		if err := ctx.Err(); err != nil {
+			a.Free()
+			return err
+		}
 		b, err := d.NewBuffer(t.Name, t.Bytes, t.Use)
 		if err != nil {
 			a.Free()

@@ -3,6 +3,7 @@
 package runtime
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"sync"
@@ -47,7 +48,7 @@ func pipelineKey(m *vk.Module, constants []uint32) string {
 }
 
 // compile makes the pipelines of the calls that the engine does not have yet, on two threads: drivers compile slowly.
-func (e *Engine) compile(calls []shaders.Call) error {
+func (e *Engine) compile(ctx context.Context, calls []shaders.Call) error {
 	missing := map[string]shaders.Call{}
 	e.lock.Lock()
 	for _, c := range calls {
@@ -67,6 +68,9 @@ func (e *Engine) compile(calls []shaders.Call) error {
 	for range min(2, len(missing)) {
 		wg.Go(func() {
 			for key := range keys {
+				if ctx.Err() != nil {
+					return
+				}
 				c := missing[key]
 				p, err := e.Device.NewPipeline(c.Module, c.Constants)
 				e.lock.Lock()
@@ -79,6 +83,9 @@ func (e *Engine) compile(calls []shaders.Call) error {
 		})
 	}
 	wg.Wait()
+	if failed == nil {
+		failed = ctx.Err()
+	}
 	return failed
 }
 

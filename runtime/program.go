@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"time"
@@ -56,8 +57,8 @@ func (p *Program) Cut() {
 	}
 }
 
-// Record compiles the pipelines and records the commands.
-func (p *Program) Record() error {
+// Record compiles the pipelines and records the commands. It stops between two pipelines when ctx ends.
+func (p *Program) Record(ctx context.Context) error {
 	if p.err != nil {
 		return fmt.Errorf("runtime: program %s: %w", p.Name, p.err)
 	}
@@ -67,7 +68,7 @@ func (p *Program) Record() error {
 			calls = append(calls, c.Call)
 		}
 	}
-	if err := p.engine.compile(calls); err != nil {
+	if err := p.engine.compile(ctx, calls); err != nil {
 		return err
 	}
 	p.Free()
@@ -157,7 +158,7 @@ func (p *Program) Commands() ([]*vk.Commands, error) {
 		if err := p.engine.Device.WaitIdle(); err != nil {
 			return nil, err
 		}
-		if err := p.Record(); err != nil {
+		if err := p.Record(context.Background()); err != nil { // nothing is compiled any more
 			return nil, err
 		}
 	}

@@ -18,7 +18,7 @@ func chain(t *testing.T, d *vk.Device) (*runtime.Program, *runtime.Arena, map[st
 	for _, name := range []string{"x", "y", "z", "w"} {
 		tensors[name] = a.Tensor(name, 3*64*4)
 	}
-	if err := a.Allocate(d); err != nil {
+	if err := a.Allocate(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(a.Free)
@@ -54,7 +54,7 @@ func TestBarriersStandWhereWhatWasWrittenIsTouched(t *testing.T) {
 func TestReplayReadsTheStepOfTheMoment(t *testing.T) {
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {
 		p, _, tensors := chain(t, d)
-		if err := p.Record(); err != nil {
+		if err := p.Record(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		ones := make([]byte, 3*64*4)
@@ -116,7 +116,7 @@ func TestProgramKeepsTheFirstError(t *testing.T) {
 		e := runtime.NewEngine(d)
 		p := e.NewProgram("bad")
 		p.Dispatch(shaders.Embed{}, e.Variant("q9_9", ""), 1, 1, 1)
-		if err := p.Record(); err == nil || !strings.Contains(err.Error(), "q9_9") {
+		if err := p.Record(t.Context()); err == nil || !strings.Contains(err.Error(), "q9_9") {
 			t.Errorf("error %v, want one that names the weight type", err)
 		}
 	})
@@ -132,7 +132,7 @@ func TestArenaHoldsWhatItPlanned(t *testing.T) {
 		if got := a.Bytes("kv."); got != 1008+32 {
 			t.Errorf("planned %d bytes of kv, want 1040", got)
 		}
-		if err := a.Allocate(d); err != nil {
+		if err := a.Allocate(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
 		if got := d.Held() - before; got != a.Bytes("") {
@@ -149,7 +149,7 @@ func TestStepRefusesRowsOfASequenceThatLieApart(t *testing.T) {
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {
 		a := &runtime.Arena{}
 		tensor := a.Tensor("step", runtime.StepBytes)
-		if err := a.Allocate(d); err != nil {
+		if err := a.Allocate(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
 		defer a.Free()

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"fmt"
 
 	"vkdecode/shaders"
@@ -57,7 +58,7 @@ func (e *Engine) Randomize(all ...Random) error {
 
 // run records a program, runs it once and waits for it.
 func (e *Engine) run(p *Program) error {
-	if err := p.Record(); err != nil {
+	if err := p.Record(context.Background()); err != nil {
 		return err
 	}
 	commands, err := p.Commands()

@@ -7,19 +7,19 @@
 // Grid: x over KV heads, y over sequences, z over runs of moves. Twin: ref/evict.go
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint KV_HEADS = 2;
-layout(constant_id = 2) const uint ADDED = 1;      // entries in Moves for each KV head
-layout(constant_id = 3) const uint K_QUADS = 4;    // uvec4 of a slot in k
-layout(constant_id = 4) const uint V_QUADS = 4;    // uvec4 of a slot in v
-layout(constant_id = 5) const uint K_SCALES = 0;   // words of scales of a slot in k
-layout(constant_id = 6) const uint V_SCALES = 0;   // words of scales of a slot in v
-layout(constant_id = 7) const uint RANKED = 0;     // 1: slots have ranks
+layout(constant_id = 2) const uint K_QUADS = 4;    // uvec4 of a slot in k
+layout(constant_id = 3) const uint V_QUADS = 4;    // uvec4 of a slot in v
+layout(constant_id = 4) const uint K_SCALES = 0;   // words of scales of a slot in k
+layout(constant_id = 5) const uint V_SCALES = 0;   // words of scales of a slot in v
+layout(constant_id = 6) const uint RANKED = 0;     // 1: slots have ranks
 layout(push_constant) uniform Push {
     uint head;    // first entry of the layer in Table
+    uint added;   // entries in Moves for each KV head
     uint k_plane; // first uvec4 of scales in k
     uint v_plane; // first uvec4 of scales in v
     uint ranks;   // first element of ranks in slots
 } push;
-IN_UVEC2(2, Moves)                                     // (sequences, KV_HEADS, ADDED) from, to: slots of the head
+IN_UVEC2(2, Moves)                                     // (sequences, KV_HEADS, added) from, to: slots of the head
 layout(binding = 3) buffer K { uvec4 k[]; };           // (slots) packed, scales
 layout(binding = 4) buffer V { uvec4 v[]; };           // (slots) packed, scales
 layout(binding = 5) buffer Slots { uvec2 slots[]; };   // (slots) position, score; ranks
@@ -31,7 +31,7 @@ void main() {
     uint evicted = LOAD(Table, (push.head + seq * KV_HEADS + kv) * HEAD_QUADS + 3).x;
     for (uint first = gl_WorkGroupID.z * RUN; first < evicted; first += gl_NumWorkGroups.z * RUN) {
         for (uint n = first; n < min(first + RUN, evicted); n++) {
-            uvec2 move = LOAD2(Moves, (seq * KV_HEADS + kv) * ADDED + n);
+            uvec2 move = LOAD2(Moves, (seq * KV_HEADS + kv) * push.added + n);
             if (move.x == 0xFFFFFFFFu) return; // the end of the list; a run behind it begins with it
             uint from = h.offset + move.x, to = h.offset + move.y;
             for (uint i = lane; i < K_QUADS; i += lanes) k[to * K_QUADS + i] = k[from * K_QUADS + i];

@@ -13,18 +13,18 @@
 // Grid: x over KV heads, y over sequences. Twin: ref/evict.go
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint KV_HEADS = 2;
-layout(constant_id = 2) const uint ADDED = 1;      // most tokens added between two evictions: entries in Moves and Log
 layout(push_constant) uniform Push {
     uint head; // first entry of the layer in Table
+    uint added; // most tokens added between two evictions: entries in Moves and Log
 } push;
 layout(binding = 3) writeonly buffer TableOut { uint table[]; }; // Table: live, evicted and evicted-last are written
-layout(binding = 4) writeonly buffer Moves { uint moves[]; };    // (sequences, KV_HEADS, ADDED, 2) from, to: slots of the head; from 0xffffffff ends the list
-layout(binding = 5) writeonly buffer Log { uvec2 victims_log[]; };      // (entries of Table, ADDED) position, score of the victims by ascending slot
+layout(binding = 4) writeonly buffer Moves { uint moves[]; };    // (sequences, KV_HEADS, added, 2) from, to: slots of the head; from 0xffffffff ends the list
+layout(binding = 5) writeonly buffer Log { uvec2 victims_log[]; };      // (entries of Table, added) position, score of the victims by ascending slot
 
 void main() {
     if (step_done()) return;
     uint kv = gl_WorkGroupID.x, seq = gl_WorkGroupID.y, lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x;
-    uint entry = push.head + seq * KV_HEADS + kv, moves0 = (seq * KV_HEADS + kv) * ADDED * 2, log0 = entry * ADDED;
+    uint entry = push.head + seq * KV_HEADS + kv, moves0 = (seq * KV_HEADS + kv) * push.added * 2, log0 = entry * push.added;
     uvec4 s = step_seq(seq);
     h = load_head(entry);
     uint live = h.live + s.y, excess = excess_of(live, (s.z & STEP_SETTLES) != 0), keep = live - excess;
@@ -38,7 +38,7 @@ void main() {
         table[entry * HEAD_QUADS * 4 + 3] = keep;
         table[entry * HEAD_QUADS * 4 + 7] = h.evicted + excess;
         table[entry * HEAD_QUADS * 4 + 12] = excess;
-        if (excess < ADDED) moves[moves0 + excess * 2] = NONE;
+        if (excess < push.added) moves[moves0 + excess * 2] = NONE;
     }
     if (excess == 0) return;
 

@@ -459,7 +459,6 @@ func (k Choose) Call(v Variant) (Call, error) {
 type Compact struct {
 	Lanes   uint32 // workgroup size
 	KvHeads uint32
-	Added   uint32 // entries in Moves for each KV head
 	KQuads  uint32 // uvec4 of a slot in k
 	VQuads  uint32 // uvec4 of a slot in v
 	KScales uint32 // words of scales of a slot in k
@@ -467,19 +466,20 @@ type Compact struct {
 	Ranked  uint32 // 1: slots have ranks
 
 	Head   uint32 // first entry of the layer in Table
+	Added  uint32 // entries in Moves for each KV head
 	KPlane uint32 // first uvec4 of scales in k
 	VPlane uint32 // first uvec4 of scales in v
 	Ranks  uint32 // first element of ranks in slots
 
 	Step  vk.Range
 	Table vk.Range
-	Moves vk.Range // (sequences, KV_HEADS, ADDED) from, to: slots of the head
+	Moves vk.Range // (sequences, KV_HEADS, added) from, to: slots of the head
 	K     vk.Range // (slots) packed, scales
 	V     vk.Range // (slots) packed, scales
 	Slots vk.Range // (slots) position, score; ranks
 }
 
-var compactInfo = info{name: "compact", weights: false, cache: false, push: 16, count: 8, bindings: []bindingInfo{
+var compactInfo = info{name: "compact", weights: false, cache: false, push: 20, count: 7, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},         // Step
 	{vk.RGBA32Uint, Read},         // Table
 	{vk.RG32Uint, Read},           // Moves
@@ -490,12 +490,13 @@ var compactInfo = info{name: "compact", weights: false, cache: false, push: 16, 
 
 // Call implements Kernel.
 func (k Compact) Call(v Variant) (Call, error) {
-	push := make([]byte, 16)
+	push := make([]byte, 20)
 	binary.LittleEndian.PutUint32(push[0:], k.Head)
-	binary.LittleEndian.PutUint32(push[4:], k.KPlane)
-	binary.LittleEndian.PutUint32(push[8:], k.VPlane)
-	binary.LittleEndian.PutUint32(push[12:], k.Ranks)
-	return compactInfo.call(v, []uint32{k.Lanes, k.KvHeads, k.Added, k.KQuads, k.VQuads, k.KScales, k.VScales, k.Ranked}, push, []vk.Range{k.Step, k.Table, k.Moves, k.K, k.V, k.Slots})
+	binary.LittleEndian.PutUint32(push[4:], k.Added)
+	binary.LittleEndian.PutUint32(push[8:], k.KPlane)
+	binary.LittleEndian.PutUint32(push[12:], k.VPlane)
+	binary.LittleEndian.PutUint32(push[16:], k.Ranks)
+	return compactInfo.call(v, []uint32{k.Lanes, k.KvHeads, k.KQuads, k.VQuads, k.KScales, k.VScales, k.Ranked}, push, []vk.Range{k.Step, k.Table, k.Moves, k.K, k.V, k.Slots})
 }
 
 // Embed binds embed.comp.
@@ -584,19 +585,19 @@ func (k Enter) Call(v Variant) (Call, error) {
 type Evict struct {
 	Lanes   uint32 // workgroup size
 	KvHeads uint32
-	Added   uint32 // most tokens added between two evictions: entries in Moves and Log
 
-	Head uint32 // first entry of the layer in Table
+	Head  uint32 // first entry of the layer in Table
+	Added uint32 // most tokens added between two evictions: entries in Moves and Log
 
 	Step     vk.Range
 	Table    vk.Range
 	Slots    vk.Range
 	TableOut vk.Range // Table: live, evicted and evicted-last are written
-	Moves    vk.Range // (sequences, KV_HEADS, ADDED, 2) from, to: slots of the head; from 0xffffffff ends the list
-	Log      vk.Range // (entries of Table, ADDED) position, score of the victims by ascending slot
+	Moves    vk.Range // (sequences, KV_HEADS, added, 2) from, to: slots of the head; from 0xffffffff ends the list
+	Log      vk.Range // (entries of Table, added) position, score of the victims by ascending slot
 }
 
-var evictInfo = info{name: "evict", weights: false, cache: false, push: 4, count: 3, bindings: []bindingInfo{
+var evictInfo = info{name: "evict", weights: false, cache: false, push: 8, count: 2, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read}, // Step
 	{vk.RGBA32Uint, Read}, // Table
 	{vk.RG32Uint, Read},   // Slots
@@ -607,9 +608,10 @@ var evictInfo = info{name: "evict", weights: false, cache: false, push: 4, count
 
 // Call implements Kernel.
 func (k Evict) Call(v Variant) (Call, error) {
-	push := make([]byte, 4)
+	push := make([]byte, 8)
 	binary.LittleEndian.PutUint32(push[0:], k.Head)
-	return evictInfo.call(v, []uint32{k.Lanes, k.KvHeads, k.Added}, push, []vk.Range{k.Step, k.Table, k.Slots, k.TableOut, k.Moves, k.Log})
+	binary.LittleEndian.PutUint32(push[4:], k.Added)
+	return evictInfo.call(v, []uint32{k.Lanes, k.KvHeads}, push, []vk.Range{k.Step, k.Table, k.Slots, k.TableOut, k.Moves, k.Log})
 }
 
 // Gather binds gather.comp.
@@ -938,20 +940,20 @@ func (k Random) Call(v Variant) (Call, error) {
 type Rank struct {
 	Lanes   uint32 // workgroup size
 	KvHeads uint32
-	Added   uint32 // entries in Log for each KV head
 	Depth   uint32 // slots per lane
 
 	Head  uint32 // first entry of the layer in Table
+	Added uint32 // entries in Log for each KV head
 	Ranks uint32 // first element of ranks in Slots
 
 	Step     vk.Range
 	Table    vk.Range
 	Slots    vk.Range // (slots) position, score; ranks
-	Log      vk.Range // (entries of Table, ADDED) position, score of the victims
+	Log      vk.Range // (entries of Table, added) position, score of the victims
 	SlotsOut vk.Range // the same slots, with their new ranks
 }
 
-var rankInfo = info{name: "rank", weights: false, cache: false, push: 8, count: 4, bindings: []bindingInfo{
+var rankInfo = info{name: "rank", weights: false, cache: false, push: 12, count: 3, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read}, // Step
 	{vk.RGBA32Uint, Read}, // Table
 	{vk.RG32Uint, Read},   // Slots
@@ -961,10 +963,11 @@ var rankInfo = info{name: "rank", weights: false, cache: false, push: 8, count: 
 
 // Call implements Kernel.
 func (k Rank) Call(v Variant) (Call, error) {
-	push := make([]byte, 8)
+	push := make([]byte, 12)
 	binary.LittleEndian.PutUint32(push[0:], k.Head)
-	binary.LittleEndian.PutUint32(push[4:], k.Ranks)
-	return rankInfo.call(v, []uint32{k.Lanes, k.KvHeads, k.Added, k.Depth}, push, []vk.Range{k.Step, k.Table, k.Slots, k.Log, k.SlotsOut})
+	binary.LittleEndian.PutUint32(push[4:], k.Added)
+	binary.LittleEndian.PutUint32(push[8:], k.Ranks)
+	return rankInfo.call(v, []uint32{k.Lanes, k.KvHeads, k.Depth}, push, []vk.Range{k.Step, k.Table, k.Slots, k.Log, k.SlotsOut})
 }
 
 // RmsNorm binds rms_norm.comp.
@@ -1229,7 +1232,7 @@ type Score struct {
 	May        uint32 // what rules may ask for: MAY_LAYER, MAY_HASH, MAY_LIFETIME; lavapipe runs all code that is there
 
 	Head   uint32 // first entry of the layer in Table
-	Layer  uint32 // number of the first layer: what hashes of other layers must differ from
+	Number uint32 // of the first KV head in the model: what hashes of other heads differ by
 	Row    uint32 // first row of this slice of the step; e and f start there
 	Rows   uint32 // rows in the slice
 	Stride uint32 // of e, in slots
@@ -1256,7 +1259,7 @@ var scoreInfo = info{name: "score", weights: false, cache: false, push: 24, coun
 func (k Score) Call(v Variant) (Call, error) {
 	push := make([]byte, 24)
 	binary.LittleEndian.PutUint32(push[0:], k.Head)
-	binary.LittleEndian.PutUint32(push[4:], k.Layer)
+	binary.LittleEndian.PutUint32(push[4:], k.Number)
 	binary.LittleEndian.PutUint32(push[8:], k.Row)
 	binary.LittleEndian.PutUint32(push[12:], k.Rows)
 	binary.LittleEndian.PutUint32(push[16:], k.Stride)

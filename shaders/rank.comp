@@ -8,14 +8,14 @@
 // One lane per slot. Grid: x over groups of slots, y over KV heads, z over sequences. Twin: ref/rank.go
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint KV_HEADS = 2;
-layout(constant_id = 2) const uint ADDED = 1;      // entries in Log for each KV head
-layout(constant_id = 3) const uint DEPTH = 8;      // slots per lane
+layout(constant_id = 2) const uint DEPTH = 8;      // slots per lane
 layout(push_constant) uniform Push {
     uint head;  // first entry of the layer in Table
+    uint added;  // entries in Log for each KV head
     uint ranks; // first element of ranks in Slots
 } push;
 IN_UVEC2(2, Slots)                                             // (slots) position, score; ranks
-IN_UVEC2(3, Log)                                               // (entries of Table, ADDED) position, score of the victims
+IN_UVEC2(3, Log)                                               // (entries of Table, added) position, score of the victims
 layout(binding = 4) writeonly buffer SlotsOut { uvec2 slots_out[]; }; // the same slots, with their new ranks
 
 #include "include/ranks.glsl"
@@ -34,7 +34,7 @@ void main() {
         uint lower = 0;
         for (uint first = 0; first < victims; first += 16) {
             [[unroll]] for (uint v = 0; v < 16; v++)
-                if (first + v < victims && LOAD2(Log, entry * ADDED + min(first + v, victims - 1)).x < pos) lower++;
+                if (first + v < victims && LOAD2(Log, entry * push.added + min(first + v, victims - 1)).x < pos) lower++;
         }
         slots_out[push.ranks + (h.offset + slot) / 2][(h.offset + slot) % 2] = rank - lower;
     }

@@ -21,7 +21,7 @@ layout(constant_id = 5) const uint LAYER_HEADS = 2; // KV heads of one layer
 layout(constant_id = 6) const uint MAY = 0;         // what rules may ask for: MAY_LAYER, MAY_HASH, MAY_LIFETIME; lavapipe runs all code that is there
 layout(push_constant) uniform Push {
     uint head;   // first entry of the layer in Table
-    uint layer;  // number of the first layer: what hashes of other layers must differ from
+    uint number; // of the first KV head in the model: what hashes of other heads differ by
     uint row;    // first row of this slice of the step; e and f start there
     uint rows;   // rows in the slice
     uint stride; // of e, in slots
@@ -73,7 +73,7 @@ void main() {
         if (reduction(h.rule) == REDUCE_MEAN) sum /= float(heads);
         [[unroll]] for (uint s = 0; s < 4; s++) {
             float score = sum[s];
-            if ((MAY & MAY_HASH) != 0 && rule == UPDATE_HASH) score = float(mixed(pos[s] ^ mixed(now ^ mixed(push.layer * LAYER_HEADS + kv ^ mixed(h.seed)))) >> 8) * exp2(-24.0);
+            if ((MAY & MAY_HASH) != 0 && rule == UPDATE_HASH) score = float(mixed(pos[s] ^ mixed(now ^ mixed(push.number + kv ^ mixed(h.seed)))) >> 8) * exp2(-24.0);
             if (add) {
                 float before = uintBitsToFloat(old[s].y) * keep;
                 if ((MAY & MAY_LIFETIME) != 0 && has(h, RULE_LIFETIME)) {

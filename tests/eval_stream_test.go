@@ -21,7 +21,7 @@ func TestAStreamFindsThePerplexityOfTheReference(t *testing.T) {
 	readJSON(t, "testdata/builtin.json", &r)
 	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		const n = 200
-		s, err := eval.OpenStream(builtinOn(t, d), fullKV(32), n, true)
+		s, err := eval.OpenStream(t.Context(), builtinOn(t, d), fullKV(32), n, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestAnInterruptedStreamTellsOfTheTokensSoFar(t *testing.T) {
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {
 		m, settings := builtinOn(t, d), kv("h2o", "16", 0.5, 10)
 		read := func(tokens, stopAt int) (eval.Perplexity, error) {
-			s, err := eval.OpenStream(m, settings, 120, true)
+			s, err := eval.OpenStream(t.Context(), m, settings, 120, true)
 			if err != nil {
 				t.Fatal(err)
 			}

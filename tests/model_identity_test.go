@@ -41,16 +41,26 @@ func decode(t testing.TB, s *model.Session, prompt []int32, n int, watched bool)
 // end reads what the session holds.
 func (o outcome) end(t testing.TB, s *model.Session) outcome {
 	t.Helper()
-	var err error
-	if o.logits, err = s.Logits(); err != nil {
-		t.Fatal(err)
-	}
-	state, err := s.Cache().State(0)
+	after, err := outcomeOf(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.state = toJSON(t, state)
+	o.logits, o.state = after.logits, after.state
 	return o
+}
+
+// outcomeOf is what a session holds.
+func outcomeOf(s *model.Session) (o outcome, err error) {
+	if o.logits, err = s.Logits(); err != nil {
+		return o, err
+	}
+	state, err := s.Cache().State(0)
+	if err != nil {
+		return o, err
+	}
+	written, err := json.Marshal(state)
+	o.state = string(written)
+	return o, err
 }
 
 // difference names what differs, bit for bit; logs only where both runs have one.
@@ -168,7 +178,7 @@ func TestBudgetForAllTokensEqualsFull(t *testing.T) {
 					h := watch(t, m, kv(policy, budget, 0.5, chunk), ids, true)
 					same := true
 					for i, step := range h.steps {
-						same = same && slices.Equal(step.logits, full.steps[i].logits) && len(step.evicted) == 0
+						same = same && slices.Equal(step.logits, full.steps[i].logits) && len(step.Evicted) == 0
 					}
 					if err := checkKept(h, lastOf(len(ids), 0)); err != nil {
 						same = false
@@ -187,7 +197,7 @@ func TestGrowthAfterAShortPromptEqualsFull(t *testing.T) {
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {
 		m, prompt := builtinOn(t, d), passageIDs(t)[:5]
 		run := func(settings h2o.Settings) outcome {
-			s, err := m.NewSession(model.SessionOptions{KV: settings, Length: 64, Prompt: len(prompt)})
+			s, err := m.NewSession(t.Context(), model.SessionOptions{KV: settings, Length: 64, Prompt: len(prompt)})
 			if err != nil {
 				t.Fatal(err)
 			}

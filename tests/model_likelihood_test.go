@@ -17,7 +17,7 @@ import (
 // openLikely opens a session for likelihoods for the length of a test.
 func openLikely(t testing.TB, m *model.Model, settings h2o.Settings, length int, full *model.Session) *model.Session {
 	t.Helper()
-	s, err := m.NewSession(model.SessionOptions{KV: settings, Length: length, Likelihood: true, Full: full})
+	s, err := m.NewSession(t.Context(), model.SessionOptions{KV: settings, Length: length, Likelihood: true, Full: full})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,8 +83,8 @@ func TestLikelihoodsAgreeWithTheReferenceInAnyChunk(t *testing.T) {
 func TestLikelihoodsAndDivergencesAreThoseOfTheLogits(t *testing.T) {
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {
 		m, ids := builtinOn(t, d), passageIDs(t)[:150]
-		for _, chunk := range []int{1, 20} {
-			settings := kv("h2o", "24", 0.5, chunk)
+		for _, settings := range []h2o.Settings{kv("h2o", "24", 0.5, 1), kv("h2o", "24", 0.5, 20), kv("h2o:every=once", "24", 0.5, 1)} {
+			chunk := settings.Chunk
 			full := openLikely(t, m, fullKV(chunk), len(ids), nil)
 			s := openLikely(t, m, settings, len(ids), full)
 			got := likelihood(t, s, ids)
@@ -206,7 +206,7 @@ func TestLikelihoodsRefuseWhatTheyCannotTell(t *testing.T) {
 			wantError(t, err, c.says)
 		}
 		for _, full := range []*model.Session{openSession(t, m, fullKV(8), 20), openLikely(t, m, fullKV(4), 20, nil)} {
-			_, err := m.NewSession(model.SessionOptions{KV: kv("h2o", "8", 0.5, 8), Length: 20, Likelihood: true, Full: full})
+			_, err := m.NewSession(t.Context(), model.SessionOptions{KV: kv("h2o", "8", 0.5, 8), Length: 20, Likelihood: true, Full: full})
 			wantError(t, err, "session to compare with")
 		}
 		ahead := openLikely(t, m, fullKV(8), 20, nil)

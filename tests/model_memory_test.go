@@ -1,8 +1,11 @@
 package tests
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"testing"
 
 	"vkdecode/h2o"
@@ -31,7 +34,7 @@ func TestPlannedMemoryIsWhatTheDeviceHolds(t *testing.T) {
 		} {
 			settings := c.kv
 			settings.Type = c.types
-			s, err := m.NewSession(model.SessionOptions{KV: settings, Length: 500, Prompt: 100})
+			s, err := m.NewSession(t.Context(), model.SessionOptions{KV: settings, Length: 500, Prompt: 100})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +79,7 @@ func TestClosedModelsLeaveNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer m.Close()
-			s, err := m.NewSession(model.SessionOptions{KV: kv("h2o", "24", 0.5, 16), Length: 100})
+			s, err := m.NewSession(t.Context(), model.SessionOptions{KV: kv("h2o", "24", 0.5, 16), Length: 100})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,6 +93,44 @@ func TestClosedModelsLeaveNothing(t *testing.T) {
 		}
 		if d.Held() != held || d.Reserved() > reserved {
 			t.Errorf("held %d bytes, then %d; reserved %d, then %d", held, d.Held(), reserved, d.Reserved())
+		}
+	})
+}
+
+// impatient is a context that ends when it has been asked so many times.
+type impatient struct {
+	context.Context
+	left atomic.Int32
+}
+
+func (i *impatient) Err() error {
+	if i.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Opening a session ends with its context, between any two tensors and pipelines, and leaves nothing behind.
+func TestOpeningASessionEndsWithItsContext(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		m := builtinOn(t, d)
+		for _, settings := range []h2o.Settings{kv("h2o", "24", 0.5, 16), kv("snapkv:window=8", "24", 0.5, 16)} {
+			before, stops := d.Held(), 0
+			for ; stops < 1000; stops++ {
+				ctx := &impatient{Context: t.Context()}
+				ctx.left.Store(int32(stops))
+				s, err := m.NewSession(ctx, model.SessionOptions{KV: settings, Length: 100, Likelihood: true})
+				if err == nil {
+					s.Close()
+					break
+				}
+				if !errors.Is(err, context.Canceled) || d.Held() != before {
+					t.Fatalf("stopped at %d: %v, %d bytes are left", stops, err, d.Held()-before)
+				}
+			}
+			if stops < 20 || stops == 1000 {
+				t.Errorf("%v: stopped in %d places, want at least 20", settings.Policy, stops)
+			}
 		}
 	})
 }

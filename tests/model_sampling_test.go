@@ -148,7 +148,7 @@ func TestNothingHappensAfterASampledEnd(t *testing.T) {
 		}
 		m := endingModel(t, d, endless.tokens[n-1])
 		for _, watched := range []bool{false, true} {
-			s, err := m.NewSession(model.SessionOptions{KV: settings, Length: 200, Ends: true})
+			s, err := m.NewSession(t.Context(), model.SessionOptions{KV: settings, Length: 200, Ends: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -27,7 +27,7 @@ type savedFile struct {
 func takeApart(t testing.TB, file []byte) *savedFile {
 	t.Helper()
 	n := binary.LittleEndian.Uint32(file[12:])
-	f := &savedFile{version: 1, payload: slices.Clone(file[16+n : len(file)-sha256.Size])}
+	f := &savedFile{version: 2, payload: slices.Clone(file[16+n : len(file)-sha256.Size])}
 	if err := json.Unmarshal(file[16:16+n], &f.header); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestRestoreRefusesFilesThatAreWrong(t *testing.T) {
 		}
 		for want, change := range map[string]func(f *savedFile){
 			"":                                   func(*savedFile) {},
-			"format version 2 in the file, 1 he": func(f *savedFile) { f.version = 2 },
+			"format version 3 in the file, 2 he": func(f *savedFile) { f.version = 3 },
 			"a header of":                        func(f *savedFile) { f.length = 1 << 20 },
 			"cut short":                          func(f *savedFile) { f.payload = f.payload[:savedHead+100] },
 			"the file goes on behind its end":    func(f *savedFile) { f.tail = []byte{0} },

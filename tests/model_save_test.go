@@ -67,7 +67,7 @@ func (c conversation) length() int { return len(c.first) + len(c.second) + 2*c.t
 // open opens a session for a conversation: one that grows has to know how long prompts are.
 func (c conversation) open(t testing.TB, m *model.Model, settings h2o.Settings, more int) *model.Session {
 	t.Helper()
-	s, err := m.NewSession(model.SessionOptions{KV: settings, Length: c.length() + more, Prompt: len(c.first)})
+	s, err := m.NewSession(t.Context(), model.SessionOptions{KV: settings, Length: c.length() + more, Prompt: len(c.first)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestSessionsMayBeRestoredIntoLongerOnes(t *testing.T) {
 		for _, settings := range []h2o.Settings{fullKV(64), typed(kv("h2o", "48", 0.5, 64), "q8_0"), kv("h2o", "12", 0.5, 64), kv("streaming", "24", 0, 64)} {
 			for _, tokens := range []int{1, 2, 3, 33} {
 				c := conversation{ids[:tokens], ids[100:150], 8}
-				short, err := m.NewSession(model.SessionOptions{KV: settings, Length: tokens + c.tokens - 1})
+				short, err := m.NewSession(t.Context(), model.SessionOptions{KV: settings, Length: tokens + c.tokens - 1})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -208,19 +208,19 @@ func TestRestoreNamesTheSettingThatDiffers(t *testing.T) {
 			return changed
 		}
 		for want, other := range map[string]h2o.Settings{
-			"policy: h2o in the file, window here":                                                                   change(func(s *h2o.Settings) { s.Policy = kv("window", "1", 0, 1).Policy }),
-			"policy: h2o in the file, h2o:score=max here":                                                            change(func(s *h2o.Settings) { s.Policy = kv("h2o:score=max", "1", 0, 1).Policy }),
-			"policy of prompts: that of decoding in the file, window here":                                           prefill(settings, "window", ""),
-			"prefill: bounded, in the layers' pools in the file, exact, in a pool of its own here":                   prefill(settings, "", "exact"),
-			"budget: 24 slots per KV head in the file, 25 slots per KV head here":                                    change(func(s *h2o.Settings) { s.Budget = kv("h2o", "25", 0, 1).Budget }),
-			"layer budgets: none in the file, 1-2:3+10 here; budget: 24 slots per KV head in the file, [24 13 13] s": change(func(s *h2o.Settings) { s.Layers, _ = h2o.ParseLayers("1-2:3+10") }),
-			"recent ratio: 0.5 in the file, 0.25 here":                                                               change(func(s *h2o.Settings) { s.RecentRatio = 0.25 }),
-			"sinks: 0 in the file, 2 here":                                                                           sinks(settings, 2),
-			"pinned positions: none in the file, 3 to 8 here":                                                        pinned(settings, h2o.Span{Begin: 3, End: 9}),
-			"KV type: f32/f32 in the file, f16/q8_0 here":                                                            typed(settings, "f16/q8_0"),
-			"positions: original in the file, cache here":                                                            renumbered(settings),
-			"chunk: 16 tokens in the file, 15 here, and a prompt of 70 tokens was cut":                               change(func(s *h2o.Settings) { s.Chunk = 15 }),
-			"the file, 2 here; pinned positions: none in the file, 3 to 8 here":                                      sinks(pinned(settings, h2o.Span{Begin: 3, End: 9}), 2), // all that differ
+			"policy: h2o in the file, window here":                                                                        change(func(s *h2o.Settings) { s.Policy = kv("window", "1", 0, 1).Policy }),
+			"policy: h2o in the file, h2o:score=max here":                                                                 change(func(s *h2o.Settings) { s.Policy = kv("h2o:score=max", "1", 0, 1).Policy }),
+			"policy of prompts: that of decoding in the file, window here":                                                prefill(settings, "window", ""),
+			"prefill: bounded, in the layers' pools in the file, exact, in a pool of its own here":                        prefill(settings, "", "exact"),
+			"budget: 24 slots per KV head in the file, 25 slots per KV head here":                                         change(func(s *h2o.Settings) { s.Budget = kv("h2o", "25", 0, 1).Budget }),
+			"layers of their own: none in the file, 1-2:budget=13 here; budget: 24 slots per KV head in the file, [24 13": change(func(s *h2o.Settings) { s.Layers, _ = h2o.ParseLayers("1-2:budget=13") }),
+			"recent ratio: 0.5 in the file, 0.25 here":                                                                    change(func(s *h2o.Settings) { s.RecentRatio = 0.25 }),
+			"sinks: 0 in the file, 2 here":                                                                                sinks(settings, 2),
+			"pinned positions: none in the file, 3 to 8 here":                                                             pinned(settings, h2o.Span{Begin: 3, End: 9}),
+			"KV type: f32/f32 in the file, f16/q8_0 here":                                                                 typed(settings, "f16/q8_0"),
+			"positions: original in the file, cache here":                                                                 renumbered(settings),
+			"chunk: 16 tokens in the file, 15 here, and a prompt of 70 tokens was cut":                                    change(func(s *h2o.Settings) { s.Chunk = 15 }),
+			"the file, 2 here; pinned positions: none in the file, 3 to 8 here":                                           sinks(pinned(settings, h2o.Span{Begin: 3, End: 9}), 2), // all that differ
 		} {
 			o := openSession(t, m, other, 100)
 			wantError(t, o.Restore(bytes.NewReader(file)), "model: saved session: ", want)

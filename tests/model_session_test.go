@@ -121,7 +121,7 @@ func fullKV(chunk int) h2o.Settings { return kv("full", "100%", 0, chunk) }
 // openSession opens a session for the length of a test.
 func openSession(t testing.TB, m *model.Model, s h2o.Settings, length int) *model.Session {
 	t.Helper()
-	session, err := m.NewSession(model.SessionOptions{KV: s, Length: length})
+	session, err := m.NewSession(t.Context(), model.SessionOptions{KV: s, Length: length})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package tests
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -84,7 +85,7 @@ func TestNothingHappensAfterAnEndToken(t *testing.T) {
 		}
 		m := endingModel(t, d, endless[n-1])
 		for _, watched := range []bool{false, true} {
-			s, err := m.NewSession(model.SessionOptions{KV: settings, Length: 200, Ends: true})
+			s, err := m.NewSession(t.Context(), model.SessionOptions{KV: settings, Length: 200, Ends: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -157,6 +158,33 @@ func TestCancelledPromptStopsBetweenChunks(t *testing.T) {
 		})
 		if !errors.Is(err, context.Canceled) || len(s.Tokens) != 32 {
 			t.Errorf("%d tokens, %v; want 32 and %v", len(s.Tokens), err, context.Canceled)
+		}
+	})
+}
+
+// Where decoding evicts nothing there is room for what is decoded beside the longest prompt, and no more.
+func TestDecodingThatGrowsKeepsToItsRoom(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		m, ids := builtinOn(t, d), passageIDs(t)
+		for _, policy := range []string{"h2o:every=once", "snapkv:window=4:decode=grow", "adakv:window=4:decode=grow"} {
+			s, err := m.NewSession(t.Context(), model.SessionOptions{KV: kv(policy, "8", 0.5, 16), Length: 50, Prompt: 40})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			if err := s.Prompt(t.Context(), ids[:20], model.Observer{}, nil); err != nil {
+				t.Fatal(err)
+			}
+			room, err := s.Cache().Room(0)
+			if err != nil || room < 10 || room > 26 {
+				t.Fatalf("%s: room for %d tokens: %v", policy, room, err)
+			}
+			_, err = s.Generate(t.Context(), model.Generation{Tokens: room + 2, Emit: func(int32) error { return nil }})
+			wantError(t, err, fmt.Sprintf("%d tokens, and there is room for %d until a prompt is cut: the session, of 50 tokens, was opened for a prompt of 40", room+1, room))
+			greedy(t, s, room+1) // the last one is not processed
+			if left, err := s.Cache().Room(0); err != nil || left != 0 {
+				t.Errorf("%s: room for %d tokens when there should be none: %v", policy, left, err)
+			}
 		}
 	})
 }

@@ -126,7 +126,7 @@ func TestEveryPolicyRunsWithEveryType(t *testing.T) {
 }
 
 func runTyped(t *testing.T, m *model.Model, settings h2o.Settings, ids []int32) error {
-	s, err := m.NewSession(model.SessionOptions{KV: settings, Length: len(ids) + 20})
+	s, err := m.NewSession(t.Context(), model.SessionOptions{KV: settings, Length: len(ids) + 20})
 	if err != nil {
 		return err
 	}

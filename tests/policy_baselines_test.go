@@ -17,8 +17,8 @@ import (
 func checkKept(h *history, want func(seen int) []uint32) error {
 	return h.at(func(layer, kv int) error {
 		for _, step := range h.steps {
-			if got := step.head(layer, kv).Positions; !slices.Equal(got, want(step.seen)) {
-				return fmt.Errorf("%d tokens seen: kept %v, want %v", step.seen, got, want(step.seen))
+			if got := step.head(layer, kv).Positions; !slices.Equal(got, want(step.Seen)) {
+				return fmt.Errorf("%d tokens seen: kept %v, want %v", step.Seen, got, want(step.Seen))
 			}
 		}
 		return nil
@@ -174,7 +174,7 @@ func TestImpossibleSettingsAreRefused(t *testing.T) {
 			{kv("h2o", "8", 0, 1), 0, 0, "context of 0 tokens, want at least 1"},
 			{kv("h2o", "100B", 0, 1), 100, 0, "one slot of every layer and KV head and the 1 that a prompt adds take 3072 bytes"},
 		} {
-			s, err := m.NewSession(model.SessionOptions{KV: c.settings, Length: c.length, Context: c.context})
+			s, err := m.NewSession(t.Context(), model.SessionOptions{KV: c.settings, Length: c.length, Context: c.context})
 			if err == nil {
 				s.Close()
 			}

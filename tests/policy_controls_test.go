@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"vkdecode/h2o"
+	"vkdecode/ref"
+	"vkdecode/replay"
 	"vkdecode/tests/drivers"
 	"vkdecode/vk"
 )
@@ -28,17 +30,17 @@ var forgeries = []forgery{
 	}, true, true, false},
 	{"reversed argmin", func(h *history) {
 		for _, s := range h.steps {
-			for i, v := range s.evicted { // the highest scores that could go stand in the log, the victims are still there
+			for i, v := range s.Evicted { // the highest scores that could go stand in the log, the victims are still there
 				kept := s.head(v.Layer, v.Head)
-				best := -1
+				entry, best := ref.Head{Recent: h.plan.Recent}, -1
 				for j, pos := range kept.Positions {
-					if !protected(h.plan, pos, s.seen, h.plan.Recent) && (best < 0 || kept.Scores[j] > kept.Scores[best]) {
+					if entry.Eligible(int(pos), s.Seen-1) && (best < 0 || kept.Scores[j] > kept.Scores[best]) {
 						best = j
 					}
 				}
 				if best >= 0 {
-					s.evicted[i].Position, kept.Positions[best] = kept.Positions[best], v.Position
-					s.evicted[i].Score, kept.Scores[best] = kept.Scores[best], v.Score
+					s.Evicted[i].Position, kept.Positions[best] = kept.Positions[best], v.Position
+					s.Evicted[i].Score, kept.Scores[best] = kept.Scores[best], v.Score
 				}
 			}
 		}
@@ -47,16 +49,16 @@ var forgeries = []forgery{
 	{"window one shorter", func(h *history) { h.window(-1) }, true, false, false},
 	{"budget one larger", func(h *history) {
 		for _, s := range h.steps {
-			for i := range s.state.Layers {
-				for j := range s.state.Layers[i].Heads {
-					s.state.Layers[i].Heads[j].Budget++
+			for i := range s.State.Layers {
+				for j := range s.State.Layers[i].Heads {
+					s.State.Layers[i].Heads[j].Budget++
 				}
 			}
 		}
 	}, true, false, false},
 	{"one eviction not logged", func(h *history) {
 		last := &h.steps[len(h.steps)-1]
-		last.evicted = last.evicted[1:]
+		last.Evicted = last.Evicted[1:]
 	}, true, false, true},
 	{"one score a thousandth larger", func(h *history) { h.steps[len(h.steps)/2].head(2, 1).Scores[7] *= 1.001 }, false, true, false},
 	{"queries counted twice", func(h *history) {
@@ -64,8 +66,8 @@ var forgeries = []forgery{
 			for i := range s.head(0, 1).Scores {
 				s.head(0, 1).Scores[i] *= 2
 			}
-			for i := range s.evicted {
-				s.evicted[i].Score *= 2
+			for i := range s.Evicted {
+				s.Evicted[i].Score *= 2
 			}
 		}
 	}, false, true, true},
@@ -73,9 +75,9 @@ var forgeries = []forgery{
 		for _, s := range h.steps {
 			a, b := s.head(2, 0), s.head(2, 1)
 			*a, *b = *b, *a
-			for i := range s.evicted {
-				if s.evicted[i].Layer == 2 {
-					s.evicted[i].Head ^= 1
+			for i := range s.Evicted {
+				if s.Evicted[i].Layer == 2 {
+					s.Evicted[i].Head ^= 1
 				}
 			}
 		}
@@ -116,17 +118,17 @@ func (h *history) window(by int) {
 func (h *history) clone() *history {
 	plan := *h.plan
 	plan.Layers = slices.Clone(plan.Layers)
-	c := &history{ids: h.ids, plan: &plan, heads: h.heads}
+	c := &history{ids: h.ids, plan: &plan, heads: h.heads, begin: h.begin}
 	for _, s := range h.steps {
 		state := &h2o.State{}
-		for _, l := range s.state.Layers {
+		for _, l := range s.State.Layers {
 			var heads []h2o.HeadState
 			for _, head := range l.Heads {
 				heads = append(heads, h2o.HeadState{Positions: slices.Clone(head.Positions), Scores: slices.Clone(head.Scores), Evicted: head.Evicted, Budget: head.Budget})
 			}
 			state.Layers = append(state.Layers, h2o.LayerState{Heads: heads})
 		}
-		c.steps = append(c.steps, historyStep{s.seen, s.rows, s.prompt, s.ends, s.place, state, slices.Clone(s.evicted), s.logits})
+		c.steps = append(c.steps, historyStep{replay.Step{Seen: s.Seen, Prompt: s.Prompt, Last: s.Last, State: state, Evicted: slices.Clone(s.Evicted)}, s.rows, s.place, s.logits})
 	}
 	return c
 }

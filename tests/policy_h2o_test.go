@@ -54,10 +54,10 @@ func TestH2OIsTheSameInEveryRun(t *testing.T) {
 			e.Anew = false
 			for i, step := range first.steps {
 				if !reflect.DeepEqual(second.steps[i], step) || !reflect.DeepEqual(anew.steps[i], step) {
-					t.Fatalf("chunk %d, %d tokens seen: runs differ", chunk, step.seen)
+					t.Fatalf("chunk %d, %d tokens seen: runs differ", chunk, step.Seen)
 				}
 			}
-			if len(first.steps[len(first.steps)-1].evicted) == 0 {
+			if len(first.steps[len(first.steps)-1].Evicted) == 0 {
 				t.Errorf("chunk %d: nothing was evicted", chunk)
 			}
 		}

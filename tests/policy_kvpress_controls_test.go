@@ -71,15 +71,15 @@ func TestForgedPromptsAreFound(t *testing.T) {
 						worst = i
 					}
 				}
-				i := slices.IndexFunc(s.evicted, func(e h2o.Eviction) bool { return e == best })
-				s.evicted[i].Position, s.evicted[i].Score = kept.Positions[worst], kept.Scores[worst]
+				i := slices.IndexFunc(s.Evicted, func(e h2o.Eviction) bool { return e == best })
+				s.Evicted[i].Position, s.Evicted[i].Score = kept.Positions[worst], kept.Scores[worst]
 				kept.Positions[worst], kept.Scores[worst] = best.Position, best.Score
 			}},
 			{"one token too few", func(s *historyStep) {
 				head := s.head(0, 0)
 				head.Positions, head.Scores = head.Positions[1:], head.Scores[1:]
 			}},
-			{"a score a ten-thousandth larger", func(s *historyStep) { s.evicted[5].Score *= 1.0001 }},
+			{"a score a ten-thousandth larger", func(s *historyStep) { s.Evicted[5].Score *= 1.0001 }},
 		} {
 			h := genuine.clone()
 			f.change(&h.steps[len(h.steps)-1])

@@ -50,7 +50,7 @@ func (r *pressRun) settings(t testing.TB) h2o.Settings {
 	s := kv(r.Policy, fmt.Sprint(r.Budget), 0.5, 27)
 	s.Prompt = "exact"
 	for layer, budget := range r.Layers {
-		own, err := h2o.ParseLayers(fmt.Sprintf("%d:1+%d", layer, budget-1))
+		own, err := h2o.ParseLayers(fmt.Sprintf("%d:budget=%d", layer, budget))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -45,9 +45,9 @@ func compareLogits(w *twin, h *history) (most float64) {
 	w.reset()
 	w.renumber = h.plan.Renumber
 	for _, step := range h.steps {
-		x := w.process(h.ids[len(w.ids):step.seen])
+		x := w.process(h.ids[len(w.ids):step.Seen])
 		most = max(most, math.Sqrt(nmse(step.logits, w.logits(x))))
-		for _, v := range step.evicted {
+		for _, v := range step.Evicted {
 			w.layers[v.Layer].heads[v.Head].gone[v.Position] = true
 		}
 	}
@@ -75,12 +75,12 @@ func TestWrongMasksAndAnglesAreFound(t *testing.T) {
 		for name, spoil := range map[string]func(*history, *twin){
 			"late mask": func(h *history, _ *twin) {
 				for i := len(h.steps) - 1; i > 0; i-- {
-					h.steps[i].evicted = h.steps[i-1].evicted
+					h.steps[i].Evicted = h.steps[i-1].Evicted
 				}
 			},
 			"a head without mask": func(h *history, _ *twin) {
 				for i := range h.steps {
-					h.steps[i].evicted = h.steps[i].evicted[:max(0, len(h.steps[i].evicted)-1)]
+					h.steps[i].Evicted = h.steps[i].Evicted[:max(0, len(h.steps[i].Evicted)-1)]
 				}
 			},
 			"unshifted rotation": func(_ *history, w *twin) { w.turn = func(pos int) int { return min(pos, 16) } },
@@ -104,7 +104,7 @@ func TestTextGivesTheSameLogitsAtAnyOffset(t *testing.T) {
 		text, reach := ids[1000:1100], len(m.Layers)*budget
 		moved := append(append([]int32{}, ids[:offset]...), text...)
 		run := func(ids []int32) []float32 {
-			s, err := m.NewSession(model.SessionOptions{KV: kv("window", "8", 0, 1), Length: len(moved)})
+			s, err := m.NewSession(t.Context(), model.SessionOptions{KV: kv("window", "8", 0, 1), Length: len(moved)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -27,13 +27,13 @@ type streamRun struct {
 // compareVictims checks that a run evicts the reference's victims, up to the first choice that is too close to be sure of.
 // It returns how many evicting steps were compared.
 func compareVictims(h *history, r streamRun) (compared int, err error) {
-	steps := slices.DeleteFunc(slices.Clone(h.steps), func(s historyStep) bool { return len(s.evicted) == 0 })
+	steps := slices.DeleteFunc(slices.Clone(h.steps), func(s historyStep) bool { return len(s.Evicted) == 0 })
 	if len(steps) != len(r.Victims) {
 		return 0, fmt.Errorf("%d steps evicted something, want %d", len(steps), len(r.Victims))
 	}
 	for i, step := range steps {
-		if step.seen-1 != r.LastPositions[i] {
-			return i, fmt.Errorf("step %d ends at position %d, want %d", i, step.seen-1, r.LastPositions[i])
+		if step.Seen-1 != r.LastPositions[i] {
+			return i, fmt.Errorf("step %d ends at position %d, want %d", i, step.Seen-1, r.LastPositions[i])
 		}
 		for layer, heads := range r.Gaps[i] {
 			for kv, gap := range heads {
@@ -45,7 +45,7 @@ func compareVictims(h *history, r streamRun) (compared int, err error) {
 					got = append(got, v.Position)
 				}
 				if slices.Sort(got); !slices.Equal(got, r.Victims[i][layer][kv]) {
-					return i, fmt.Errorf("%d tokens seen, layer %d, KV head %d: %v went, want %v", step.seen, layer, kv, got, r.Victims[i][layer][kv])
+					return i, fmt.Errorf("%d tokens seen, layer %d, KV head %d: %v went, want %v", step.Seen, layer, kv, got, r.Victims[i][layer][kv])
 				}
 			}
 		}

@@ -2,6 +2,7 @@ package tests
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"vkdecode/h2o"
@@ -70,22 +71,26 @@ func TestPromptsHavePoliciesOfTheirOwn(t *testing.T) {
 	})
 }
 
-// Layers may have budgets of their own, in a recent and a heavy part: fewer slots than the others, more, or only a window.
-func TestLayersHaveBudgetsOfTheirOwn(t *testing.T) {
+// Layers may have budgets and recent windows of their own: fewer slots than the others, more, or only a window.
+func TestLayersHaveBudgetsAndWindowsOfTheirOwn(t *testing.T) {
 	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		m, ids := builtinOn(t, d), passageIDs(t)[:130]
-		layers, err := h2o.ParseLayers("0:4+12,1:50%+10%,2:24+1")
+		layers, err := h2o.ParseLayers("0:budget=16:recent_ratio=0.25,1:budget=60%:recent_ratio=0.9,2:recent_ratio=1")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, policy := range []string{"h2o", "streaming", "snapkv:window=8", "tova"} {
-			settings := kv(policy, "48", 0.5, 32)
+			settings := kv(policy, "25", 0.5, 32)
 			settings.Layers = layers
 			h := follow(t, m, policy, settings, exchange{ids[:90], 8}, exchange{ids[90:], 5})
 			last := h.steps[len(h.steps)-1]
-			for layer, want := range []int{16, len(h.ids)/2 + len(h.ids)/10, 25} {
-				if kept := len(last.head(layer, 0).Positions); kept < want-1 || kept > want+1 { // shares are rounded
-					t.Errorf("%s: layer %d keeps %d tokens, want %d", policy, layer, kept, want)
+			for layer, want := range []int{16, (60*len(h.ids) + 50) / 100, 25} {
+				kept := last.head(layer, 0).Positions
+				if len(kept) != want {
+					t.Errorf("%s: layer %d keeps %d tokens, want %d", policy, layer, len(kept), want)
+				}
+				if newest := lastOf(want, 0)(len(h.ids)); policy == "h2o" && slices.Equal(kept, newest) != (layer == 2) {
+					t.Errorf("layer %d keeps %v, only the last one has a window of all its slots", layer, kept)
 				}
 			}
 		}

@@ -62,7 +62,7 @@ the configured policy. Ctrl-C prints what there is and exits with 130.`,
 			return benchModels(begun), cobra.ShellCompDirectiveDefault
 		},
 	}
-	bindSettings(cmd, "device", "kv.policy", "kv.prefill_policy", "kv.prefill", "kv.budget", "kv.layer_budgets", "kv.recent_ratio", "kv.sinks", "kv.type", "kv.positions", "kv.chunk")
+	bindSettings(cmd, "device", "kv.policy", "kv.prefill_policy", "kv.prefill", "kv.budget", "kv.recent_ratio", "kv.sinks", "kv.type", "kv.positions", "kv.chunk", "kv.layers")
 	flags := cmd.Flags()
 	flags.IntSliceVar(&f.Depths, "depth", []int{0, 4096}, "`TOKENS` in the cache before; several separated by commas")
 	flags.IntSliceVar(&f.Rows, "rows", []int{1}, "`ROWS` in a step of decoding; several separated by commas")
@@ -236,7 +236,7 @@ func (f *benchFlags) measure(ctx context.Context, l *loaded, path string, r *ben
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	bandwidth, err := bench.MeasureBandwidth(l.engine)
+	bandwidth, err := bench.MeasureBandwidth(ctx, l.engine)
 	if err != nil {
 		return err
 	}

@@ -115,11 +115,16 @@ func (c *configuration) readKey(doc document, key toml.Key) error {
 		}
 		return nil
 	}
-	i := slices.IndexFunc(settings, func(s setting) bool { return s.key == dotted })
+	i := slices.IndexFunc(settings, func(s setting) bool {
+		return s.key == dotted || s.kind == tables && strings.HasPrefix(dotted, s.key+".")
+	})
 	if i < 0 {
 		return fmt.Errorf("config: %s: unknown key %q%s", doc.at(key), dotted, nearestKey(dotted))
 	}
 	s := settings[i]
+	if s.kind == tables {
+		return c.readTables(doc, s, strings.Split(s.key, "."))
+	}
 	var raw any
 	if err := doc.decode(key, &raw); err != nil {
 		return fmt.Errorf("config: %s: %w", doc.at(key), err)
@@ -172,10 +177,15 @@ func nearestKey(dotted string) string {
 		}
 		keys = append(keys, s.key)
 	}
-	if hint := didYouMean(dotted, keys); hint != "" {
+	return orAll(didYouMean(dotted, keys), keys[len(sections()):])
+}
+
+// orAll is a hint, or where there is none all that is known.
+func orAll(hint string, known []string) string {
+	if hint != "" {
 		return hint
 	}
-	return "; known are " + strings.Join(keys[len(sections()):], ", ")
+	return "; known are " + strings.Join(known, ", ")
 }
 
 // readEnvironment takes VKDECODE_SECTION_NAME=value. Other names that begin

@@ -78,18 +78,45 @@ func (c *configuration) print(w io.Writer) error {
 				return err
 			}
 		}
-		v := c.values[s.key]
-		line := fmt.Sprintf("%s = %s", s.name(), s.literal(v.text))
-		if _, err := fmt.Fprintf(w, "%-32s # %s\n", line, v.source); err != nil {
+		if err := s.print(w, c.values[s.key]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+func (s setting) print(w io.Writer, v value) error {
+	rows := s.tables(v.text)
+	for _, row := range rows {
+		if _, err := fmt.Fprintf(w, "\n%-32s # %s\n", "[["+s.key+"]]", v.source); err != nil {
+			return err
+		}
+		for i, given := range row {
+			if given == nil {
+				continue
+			}
+			if _, err := fmt.Fprintf(w, "%s = %s\n", s.columns[i].name, given); err != nil {
+				return err
+			}
+		}
+	}
+	if rows != nil {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "%-32s # %s\n", fmt.Sprintf("%s = %s", s.name(), s.literal(v.text)), v.source)
+	return err
+}
+
 // literal writes a value the way both TOML and JSON read it.
 func (s setting) literal(text string) json.RawMessage {
-	switch s.kind {
+	if s.kind == tables {
+		return s.tablesJSON(text)
+	}
+	return s.kind.literal(text)
+}
+
+func (k kind) literal(text string) json.RawMessage {
+	switch k {
 	case truth:
 		v, _ := strconv.ParseBool(text) // was checked
 		return strconv.AppendBool(nil, v)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -21,7 +23,6 @@ no_check = true
 policy = "streaming"
 prefill_policy = "h2o"
 prefill = "bounded"
-layer_budgets = "0-1:8+8"
 budget = 1024
 recent_ratio = 0.25
 sinks = 8
@@ -29,6 +30,19 @@ type = "f32"
 positions = "original"
 ctx = 4096
 chunk = 64
+
+[[kv.layers]]
+layers = "0-9"
+budget = "30%"
+recent_ratio = 0.7
+
+[[kv.layers]]
+layers = 12
+budget = 64
+
+[[kv.layers]]
+layers = "10-11"
+recent_ratio = 1
 
 [generate]
 max_new_tokens = 16
@@ -56,7 +70,11 @@ func origins(t *testing.T, args ...string) map[string]string {
 	r.read(t, &report)
 	got := map[string]string{}
 	for _, s := range report.Settings {
-		got[s.Key] = fmt.Sprintf("%s from %s", s.Value, s.Source)
+		var value bytes.Buffer
+		if err := json.Compact(&value, s.Value); err != nil {
+			t.Fatal(err)
+		}
+		got[s.Key] = fmt.Sprintf("%s from %s", &value, s.Source)
 	}
 	if len(got) != len(settings) {
 		t.Errorf("%d settings, want %d", len(got), len(settings))
@@ -103,7 +121,7 @@ func TestTheFirstFileFoundCounts(t *testing.T) {
 func TestTheFileSetsEveryKey(t *testing.T) {
 	inFolder(t, map[string]string{"vkdecode.toml": everything})
 	for key, origin := range origins(t) {
-		if !strings.Contains(origin, "from vkdecode.toml:") {
+		if !strings.Contains(origin, "from vkdecode.toml:") && key != "kv.layers" {
 			t.Errorf("%s is %s, want it from the file", key, origin)
 		}
 	}
@@ -142,6 +160,33 @@ func TestConfigPrintsAFileThatReadsBack(t *testing.T) {
 	}
 }
 
+// Tables say what some layers have of their own: in the file, in a variable, in a flag and in what "config" prints.
+func TestLayersHaveTablesOfTheirOwn(t *testing.T) {
+	const file, text = "[[kv.layers]]\nlayers = \"0-9\"\nbudget = \"30%\"\nrecent_ratio = 0.7\n\n[[kv.layers]]\nlayers = 10\nbudget = 64\n", "0-9:budget=30%:recent_ratio=0.7,10:budget=64"
+	const values = `[{"budget":"30%","layers":"0-9","recent_ratio":0.7},{"budget":"64","layers":"10"}]`
+	inFolder(t, map[string]string{"given.toml": file, "inline.toml": "kv.layers = [{layers = \"0-9\", budget = \"30%\", recent_ratio = 0.7}, {layers = 10, budget = 64}]\n", "none.toml": "[kv]\nlayers = []\n"})
+	for _, c := range []struct{ args, want string }{
+		{"--config given.toml", values + " from given.toml"},
+		{"--config inline.toml", values + " from inline.toml"},
+		{"--config given.toml --kv-layers=" + text, values + " from --kv-layers"},
+		{"--config given.toml --kv-layers=", "[] from --kv-layers"},
+		{"--config none.toml", "[] from none.toml"},
+		{"", "[] from default"},
+	} {
+		if got := origins(t, strings.Fields(c.args)...)["kv.layers"]; got != c.want {
+			t.Errorf("%s: %s, want %s", c.args, got, c.want)
+		}
+	}
+	const printed = "\nchunk = 256                      # default\n\n[[kv.layers]]                    # given.toml\nlayers = \"0-9\"\nbudget = \"30%\"\nrecent_ratio = 0.7\n\n[[kv.layers]]                    # given.toml\nlayers = \"10\"\nbudget = \"64\"\n\n[generate]\n"
+	if r := vkdecode(t, "config", "--config", "given.toml"); !strings.Contains(r.stdout, printed) {
+		t.Errorf("printed\n%s\nwant in it\n%s", r.stdout, printed)
+	}
+	t.Setenv("VKDECODE_KV_LAYERS", text)
+	if got := origins(t)["kv.layers"]; got != values+" from VKDECODE_KV_LAYERS" {
+		t.Error(got)
+	}
+}
+
 func TestMistakesInTheFileNameTheirLine(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{"[kv]\npolicy = \"h2o\"\nbugdet = \"20%\"\n", `f.toml:3: unknown key "kv.bugdet"; did you mean "kv.budget"?`},
@@ -163,6 +208,21 @@ func TestMistakesInTheFileNameTheirLine(t *testing.T) {
 		{"[kv]\nbudget = \"120%\"\n", `f.toml:2: kv.budget: h2o: budget "120%": more than the whole context`},
 		{"[kv]\npolicy = \"h20\"\n", `f.toml:2: kv.policy: unknown policy "h20", want one of ` + strings.Join(h2o.Names(), ", ") + `; did you mean "h2o"?`},
 		{"[kv]\npositions = \"cach\"\n", `f.toml:2: kv.positions: got "cach", want auto, original, cache; did you mean "cache"?`},
+		{"[kv]\nlayers = \"0-9:budget=8\"\n", `f.toml:2: kv.layers: got the string "0-9:budget=8", want tables [[kv.layers]]`},
+		{"[kv.layers]\nbudget = 1\n", `f.toml:1: kv.layers: got a section, want tables [[kv.layers]]`},
+		{"[kv]\nlayers = [1, {layers = 3}]\n", `f.toml:2: kv.layers: got an array, want tables [[kv.layers]]`},
+		{"[[kv.layers]]\nlayers = 1\nbugdet = 1\n", `f.toml: table 1 of [[kv.layers]]: unknown key "bugdet"; did you mean "budget"?`},
+		{"[[kv.layers]]\nlayers = 1\nzebra = 1\n", `f.toml: table 1 of [[kv.layers]]: unknown key "zebra"; known are layers, budget, recent_ratio`},
+		{"[[kv.layers]]\nbudget = 1\n", `f.toml: table 1 of [[kv.layers]]: layers is missing`},
+		{"[[kv.layers]]\nlayers = 1\n", `f.toml: table 1 of [[kv.layers]]: layers "1": they have nothing of their own`},
+		{"[[kv.layers]]\nlayers = 1.5\nbudget = 1\n", `f.toml: table 1 of [[kv.layers]]: layers: got 1.5, want a string or a whole number`},
+		{"[[kv.layers]]\nlayers = 1\nbudget = 0.2\n", `f.toml: table 1 of [[kv.layers]]: budget: got 0.2, want a string or a whole number`},
+		{"[[kv.layers]]\nlayers = 1\nrecent_ratio = \"0.5\"\n", `f.toml: table 1 of [[kv.layers]]: recent_ratio: got the string "0.5", want a number`},
+		{"[[kv.layers]]\nlayers = 1\nbudget = \"2:recent_ratio=1\"\n", `f.toml: table 1 of [[kv.layers]]: budget: got "2:recent_ratio=1", which holds one of , : =`},
+		{"[[kv.layers]]\nlayers = \"0,2\"\nbudget = 2\n", `f.toml: table 1 of [[kv.layers]]: layers: got "0,2", which holds`},
+		{"[[kv.layers]]\nlayers = 1\nbudget = 2\n[[kv.layers]]\nlayers = \"2-1\"\nbudget = 2\n", `f.toml: table 2 of [[kv.layers]]: layers "2-1:budget=2": from 2 to 1 is no range`},
+		{"[[kv.layers]]\nlayers = \"1-3\"\nbudget = 2\n[[kv.layers]]\nlayers = 3\nrecent_ratio = 1\n", `f.toml: table 2 of [[kv.layers]]: layers "3:recent_ratio=1": layer 3 is in "1-3:budget=2", too`},
+		{"[[kv.layers]]\nlayers = 1\nrecent_ratio = nan\n", `f.toml: table 1 of [[kv.layers]]: layers "1:recent_ratio=NaN": recent_ratio "NaN", want a number from 0 to 1`},
 		{"[[kv]]\nchunk = 1\n", `f.toml:1: kv: want a section [kv]`},
 		{"kv = 3\n", `f.toml:1: kv: want a section [kv]`},
 		{"kv.chunk = 1\n[generate\n", `f.toml:3: `},

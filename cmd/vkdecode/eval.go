@@ -48,7 +48,7 @@ type evalFlags struct {
 
 // bind gives cmd these flags and the settings of the cache. The context is the evaluation's own business.
 func (f *evalFlags) bind(cmd *cobra.Command) {
-	bindSettings(cmd, "device", "kv.policy", "kv.prefill_policy", "kv.prefill", "kv.budget", "kv.layer_budgets", "kv.recent_ratio", "kv.sinks", "kv.type", "kv.positions", "kv.chunk")
+	bindSettings(cmd, "device", "kv.policy", "kv.prefill_policy", "kv.prefill", "kv.budget", "kv.recent_ratio", "kv.sinks", "kv.type", "kv.positions", "kv.chunk", "kv.layers")
 	flags := cmd.Flags()
 	flags.BoolVar(&f.json, "json", false, "print one JSON object per result, each on a line, as they come")
 	flags.BoolVar(&f.markdown, "markdown", false, "print the tables as Markdown")

@@ -91,7 +91,7 @@ func (f *needleFlags) run(cmd *cobra.Command, path string) (err error) {
 	if err != nil {
 		return usageError{err}
 	}
-	e.noteLength(slices.Max(f.contexts))
+	e.noteLength(e.stderr, slices.Max(f.contexts))
 	e.bar = newProgress(e.stderr, "needles", 0)
 	err = search.Judge(cmd.Context(), func(r eval.Recall, known bool) error {
 		f.results = append(f.results, r)

@@ -141,9 +141,7 @@ func (f *pplFlags) cut(cmd *cobra.Command, e *evaluation, texts []*eval.Text) (s
 			longest = max(longest, len(s.Tokens))
 		}
 	}
-	if trained := e.model.Context; longest > trained {
-		fmt.Fprintf(e.stderr, "note: up to %d tokens, and the model was trained on %d at most\n", longest, trained)
-	}
+	e.noteLength(e.stderr, longest)
 	return segments, nil
 }
 
@@ -237,7 +235,7 @@ func (p *perplexities) judgeOne(ctx context.Context, kv h2o.Settings) error {
 
 // read streams a segment through a cache of its own.
 func (p *perplexities) read(ctx context.Context, kv h2o.Settings, seg *eval.Segment) (eval.Perplexity, error) {
-	s, err := eval.OpenStream(p.model, kv, len(seg.Tokens), p.kl)
+	s, err := eval.OpenStream(ctx, p.model, kv, len(seg.Tokens), p.kl)
 	if err != nil {
 		return eval.Perplexity{}, err
 	}

@@ -147,7 +147,7 @@ func (f *qaFlags) announce(e *evaluation, exam *eval.Exam) {
 	if more := set.Left - len(set.Bad); more > 0 {
 		fmt.Fprintf(e.stderr, "note: left out: %d more rows\n", more)
 	}
-	e.noteLength(exam.Tokens())
+	e.noteLength(e.stderr, exam.Tokens())
 	for _, kv := range exam.Settings {
 		if exam.Spared(kv) {
 			fmt.Fprintf(e.stderr, "note: %s %s evicts nothing before an answer is judged: its figures are those of full; give a --context or lower --chunk\n", kv.Policy, kv.Budget)

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"context"
 
 	"vkdecode/eval"
 	"vkdecode/h2o"
@@ -22,8 +22,8 @@ func (e *evaluation) subject() (eval.Subject, error) {
 	return roomySubject{s, e.loaded}, nil
 }
 
-func (s roomySubject) Open(kv h2o.Settings, tokens int) (eval.Scorer, error) {
-	scorer, err := s.Subject.Open(kv, tokens)
+func (s roomySubject) Open(ctx context.Context, kv h2o.Settings, tokens int) (eval.Scorer, error) {
+	scorer, err := s.Subject.Open(ctx, kv, tokens)
 	if err == nil {
 		return scorer, nil
 	}
@@ -32,13 +32,6 @@ func (s roomySubject) Open(kv h2o.Settings, tokens int) (eval.Scorer, error) {
 		return nil, failed
 	}
 	return nil, room(err, plan, s.device)
-}
-
-// noteLength says when a model is asked for more than it has learned.
-func (e *evaluation) noteLength(tokens int) {
-	if trained := e.model.Context; tokens > trained {
-		fmt.Fprintf(e.stderr, "note: up to %d tokens, and the model was trained on %d at most\n", tokens, trained)
-	}
 }
 
 // count shows what is done of a work that is counted in prompts.

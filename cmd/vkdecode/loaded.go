@@ -158,6 +158,13 @@ func noteError(err error, verbose int, stderr io.Writer) {
 	}
 }
 
+// noteLength says when a model is asked for more than it has learned.
+func (l *loaded) noteLength(stderr io.Writer, tokens int) {
+	if trained := l.model.Context; tokens > trained {
+		fmt.Fprintf(stderr, "note: up to %d tokens, and the model was trained on %d at most\n", tokens, trained)
+	}
+}
+
 // room adds to an error about the memory of a session what would fit.
 func room(err error, plan *h2o.Plan, d *vk.Device) error {
 	var full *vk.OutOfMemoryError

@@ -27,13 +27,14 @@ type shape struct {
 // kvPlan is the memory of the keys and values of a run, by policy.
 type kvPlan struct {
 	shape
-	Batch        int        `json:"batch"` // sequences
-	KVType       string     `json:"kv_type"`
-	Budget       h2o.Budget `json:"budget"`
-	Chunk        int        `json:"chunk"`          // rows
-	BytesPerSlot int64      `json:"bytes_per_slot"` // one slot of every layer, KV head and sequence
-	BytesFull    int64      `json:"bytes_full"`
-	Policies     []policyKV `json:"policies"`
+	Batch        int                 `json:"batch"` // sequences
+	KVType       string              `json:"kv_type"`
+	Budget       h2o.Budget          `json:"budget"`
+	OwnLayers    []h2o.LayerSettings `json:"own_layers,omitempty"`
+	Chunk        int                 `json:"chunk"`          // rows
+	BytesPerSlot int64               `json:"bytes_per_slot"` // one slot of every layer, KV head and sequence
+	BytesFull    int64               `json:"bytes_full"`
+	Policies     []policyKV          `json:"policies"`
 }
 
 type policyKV struct {
@@ -158,7 +159,7 @@ func planKV(s shape, batch int, c *configuration, listed []h2o.Spec, asked bool)
 	}
 	heads := h2o.Heads{Query: s.KVHeads * batch, KV: s.KVHeads * batch}
 	g := h2o.Geometry{HeadDim: s.HeadDim, Layers: slices.Repeat([]h2o.Heads{heads}, s.Layers)}
-	p := &kvPlan{shape: s, Batch: batch, KVType: types.String(), Budget: c.KV.Budget, Chunk: c.KV.Chunk, BytesPerSlot: perSlot, BytesFull: g.Bytes(types, s.Context)}
+	p := &kvPlan{shape: s, Batch: batch, KVType: types.String(), Budget: c.KV.Budget, OwnLayers: c.KV.Layers, Chunk: c.KV.Chunk, BytesPerSlot: perSlot, BytesFull: g.Bytes(types, s.Context)}
 	var first error
 	kept := false // a policy keeps to the budget
 	for _, spec := range listed {
@@ -201,7 +202,11 @@ func product(factors ...int64) (int64, bool) {
 func (p *kvPlan) print(w io.Writer) error {
 	fmt.Fprintf(w, "%d layers of %d KV heads of %d, context %d, batch %d: full KV in %s %s (%s, %d bytes)\n",
 		p.Layers, p.KVHeads, p.HeadDim, p.Context, p.Batch, p.KVType, decimalSize(p.BytesFull), binarySize(p.BytesFull), p.BytesFull)
-	fmt.Fprintf(w, "budget %s, chunk %d\n\n", p.Budget, p.Chunk)
+	fmt.Fprintf(w, "budget %s, chunk %d\n", p.Budget, p.Chunk)
+	for _, l := range p.OwnLayers {
+		fmt.Fprintf(w, "layers %s\n", l)
+	}
+	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "policy\tK and V\tkept slots\tbytes\t\tallocated slots\tfor prompts\tbytes\t\tof full\t")
 	var refused []policyKV

@@ -96,7 +96,7 @@ func replayLog(cmd *cobra.Command, log, path string, sessions *sessionFlags) (_ 
 	if m := on.model; m.Fingerprint != h.Model.Fingerprint {
 		return nil, fmt.Errorf("replay: %s: the model was %q with fingerprint %s, this one is %q with fingerprint %s; give the right one with --model", log, h.Model.Name, h.Model.Fingerprint, m.Name, m.Fingerprint)
 	}
-	s, err := on.model.NewSession(h.Options())
+	s, err := on.model.NewSession(ctx, h.Options())
 	if err != nil {
 		return nil, fmt.Errorf("replay: %s: %w", log, err)
 	}

@@ -113,7 +113,7 @@ func runModel(cmd *cobra.Command, path string, f *runFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	s, err := l.newSession(c, f, from, len(tokens), pinned, stderr)
+	s, err := l.newSession(ctx, c, f, from, len(tokens), pinned, stderr)
 	if err != nil {
 		return err
 	}
@@ -157,20 +157,18 @@ func (f *runFlags) begin(given *prompt, m *model.Model, from *loadedSession) ([]
 
 // newSession opens a session for a prompt of so many tokens and the new tokens of the configuration, after those of a
 // session that is loaded, if one is.
-func (l *loaded) newSession(c *configuration, f *runFlags, from *loadedSession, prompt int, pinned []h2o.Span, stderr io.Writer) (*model.Session, error) {
+func (l *loaded) newSession(ctx context.Context, c *configuration, f *runFlags, from *loadedSession, prompt int, pinned []h2o.Span, stderr io.Writer) (*model.Session, error) {
 	kv := c.cache(c.KV.Policies[0], c.KV.Budget)
 	kv.Pinned = pinned
 	o := f.session.options(c, kv, from, prompt, c.Generate.MaxNewTokens)
 	o.Ends = !f.ignoreEOS
-	plan, err := h2o.NewPlan(kv, l.model.Geometry(), o.Context, o.Length, o.Prompt)
+	plan, err := l.model.PlanSession(o)
 	if err != nil {
 		return nil, usageError{err}
 	}
-	if trained := l.model.Context; o.Length > trained {
-		fmt.Fprintf(stderr, "note: up to %d tokens, and the model was trained on %d at most\n", o.Length, trained)
-	}
-	s, err := l.model.NewSession(o)
-	return s, room(err, plan, l.device)
+	l.noteLength(stderr, o.Length)
+	s, err := plan.Open(ctx)
+	return s, room(err, plan.Plan, l.device)
 }
 
 // generate runs the prompt and the decoding, completes the files and reports, all of it also when ctx ends before.

@@ -70,7 +70,7 @@ func (c *configuration) adopt(cmd *cobra.Command, l *loadedSession) {
 		"prefill-policy": func() { own.Prefiller = kv.Prefill },
 		"prefill":        func() { own.Prefill = kv.Prompt },
 		"budget":         func() { own.Budget, own.Budgets = kv.Budget, []h2o.Budget{kv.Budget} },
-		"layer-budgets":  func() { own.Layers = kv.Layers },
+		"kv-layers":      func() { own.Layers = kv.Layers },
 		"recent-ratio":   func() { own.RecentRatio = kv.RecentRatio },
 		"sinks":          func() { own.Sinks = kv.Sinks },
 		"kv-type":        func() { own.Type = kv.Type },

@@ -46,7 +46,7 @@ func inOneSession(t *testing.T, first, second runJSON, args ...string) (tokens [
 		t.Fatal(err)
 	}
 	defer l.close()
-	s, err := l.model.NewSession(model.SessionOptions{KV: c.cache(c.KV.Policies[0], c.KV.Budget), Length: 400, Context: c.KV.Context})
+	s, err := l.model.NewSession(t.Context(), model.SessionOptions{KV: c.cache(c.KV.Policies[0], c.KV.Budget), Length: 400, Context: c.KV.Context})
 	if err != nil {
 		t.Fatal(err)
 	}

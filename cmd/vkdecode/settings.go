@@ -22,18 +22,18 @@ type Config struct {
 		NoCheck    bool
 	}
 	KV struct {
-		Policies    []h2o.Spec // at least one
-		Prefiller   h2o.Spec   // the policy of prompts; zero = that of decoding
-		Prefill     string     // "auto", "bounded" or "exact"
-		Layers      []h2o.LayerBudget
-		Budget      h2o.Budget   // the first of Budgets
-		Budgets     []h2o.Budget // at least one
-		RecentRatio float64      // 0 to 1
-		Sinks       int          // tokens, -1 = the policy's own default
-		Type        string       // of K and V, as h2o.ParseTypes reads it, or "auto"
-		Positions   string       // "auto", "original" or "cache"
-		Context     int          // tokens, 0 = prompt and new tokens
-		Chunk       int          // rows
+		Policies    []h2o.Spec          // at least one
+		Prefiller   h2o.Spec            // the policy of prompts; zero = that of decoding
+		Prefill     string              // "auto", "bounded" or "exact"
+		Layers      []h2o.LayerSettings // what some layers have of their own
+		Budget      h2o.Budget          // the first of Budgets
+		Budgets     []h2o.Budget        // at least one
+		RecentRatio float64             // 0 to 1
+		Sinks       int                 // tokens, -1 = the policy's own default
+		Type        string              // of K and V, as h2o.ParseTypes reads it, or "auto"
+		Positions   string              // "auto", "original" or "cache"
+		Context     int                 // tokens, 0 = prompt and new tokens
+		Chunk       int                 // rows
 	}
 	Generate struct {
 		MaxNewTokens  int
@@ -63,6 +63,7 @@ type setting struct {
 	kind    kind
 	initial string
 	arg     string   // what the flag's argument is called in the help
+	columns []column // of a setting that is tables
 	words   []string // for completion
 	help    string
 	set     func(*Config, string) error // parses, checks and stores
@@ -77,6 +78,7 @@ const (
 	number kind = "a number"
 	text   kind = "a string"
 	either kind = "a string or a whole number"
+	tables kind = "tables"
 )
 
 var settings = []setting{
@@ -101,8 +103,6 @@ var settings = []setting{
 	{key: "kv.budget", flag: "budget", kind: either, initial: "20%", arg: "20%|1024|512MiB",
 		help: "share of the context, slots per KV head, or bytes for the whole cache; several separated by commas where that makes sense",
 		set:  setBudgets},
-	{key: "kv.layer_budgets", flag: "layer-budgets", kind: text, initial: "", arg: "RANGES",
-		help: "recent and heavy parts of some layers' budgets, like 0-9:8%+12%,10-29:64+32", set: setLayers},
 	{key: "kv.recent_ratio", flag: "recent-ratio", kind: number, initial: "0.5", arg: "X",
 		help: "share of the budget that is the protected recent window",
 		set:  numberIn(0, 1, func(c *Config) *float64 { return &c.KV.RecentRatio })},
@@ -121,6 +121,9 @@ var settings = []setting{
 	{key: "kv.chunk", flag: "chunk", kind: whole, initial: "256", arg: "N",
 		help: "prompt tokens processed at once, the most that live above the budget",
 		set:  wholeFrom(1, func(c *Config) *int { return &c.KV.Chunk })},
+	{key: "kv.layers", flag: "kv-layers", kind: tables, initial: "", arg: "RANGES",
+		help:    "what some layers have of their own, like 0-9:budget=30%:recent_ratio=0.7; several separated by commas",
+		columns: []column{{"layers", either}, {"budget", either}, {"recent_ratio", number}}, set: setLayers},
 
 	{key: "generate.max_new_tokens", flag: "max-new-tokens", short: "n", kind: whole, initial: "512", arg: "N",
 		help: "tokens to decode at most; 0 only processes the prompt",
