@@ -5,12 +5,14 @@ import (
 
 	"vkdecode/h2o"
 	"vkdecode/runtime"
+	"vkdecode/vk"
 )
 
 // llama is the architecture of Llama and its kin: RMS norms, rotary positions, grouped queries, a gated feed-forward
 // part with SiLU. GGUF files keep its Q and K rows permuted so that rotary pairs are neighbours. Biases are used where
 // the file has them.
 type llama struct {
+	engine *runtime.Engine
 	config *Config
 	embed  *Matrix // (vocab, width)
 	layers []llamaLayer
@@ -32,7 +34,7 @@ func newLlama(w *weights) (architecture, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &llama{config: c}
+	m := &llama{engine: w.engine, config: c}
 	embed := w.tensor("token_embd.weight", c.Width, -1)
 	if w.err != nil {
 		return nil, w.err
@@ -81,51 +83,46 @@ func (m *llama) widths() (w widths) {
 	return w
 }
 
-// embedding records s.x = the embeddings of up to rows rows.
-func (m *llama) embedding(p *runtime.Program, s *Session, rows int) {
-	m.embed.gather(s.model.engine, p, s.step, s.x.Range, rows)
+// embedding records x = the embeddings of up to rows rows.
+func (m *llama) embedding(p *runtime.Program, step *runtime.Tensor, x vk.Range, rows int) {
+	m.embed.gather(m.engine, p, step, x, rows)
 }
 
-// layer records layer i for up to rows rows of s.x. attend records its attention.
-func (m *llama) layer(p *runtime.Program, s *Session, i, rows int, attend attention) {
-	e, step, w, l := s.model.engine, s.step, s.widths, m.layers[i]
-	qkv := s.normed(p, l.attnNorm, rows, false)
-	qkv.y, qkv.yStride, qkv.epilogue = s.qkv.Range, w.qkv, store
+// layer records layer i for up to rows rows of a.x. attend records its attention.
+func (m *llama) layer(p *runtime.Program, a *activations, i, rows int, attend attention) {
+	e, step, w, l := m.engine, a.step, a.widths, m.layers[i]
+	qkv := a.normed(p, l.attnNorm, rows, false)
+	qkv.y, qkv.yStride, qkv.epilogue = a.qkv.Range, w.qkv, store
 	for _, part := range l.qkv {
 		part.multiply(e, p, step, qkv)
 		qkv.yOffset += part.rows
 	}
-	attn := product{x: s.attn.Range, y: s.x.Range, res: s.x.Range, xStride: w.attn, yStride: w.x, epilogue: addRes, rows: rows}
-	parts := attend(p, i, rows, h2o.Activations{X: s.qkv.Range, Y: s.attn.Range, XStride: w.qkv, YStride: w.attn, Rotation: m.rotation(s)})
-	if parts != nil && e.Tuning.MergesParts() {
-		attn.parts = parts
-	} else if parts != nil {
-		s.cache.Merge(p, step, parts, rows, s.attn.Range, w.attn)
-	}
+	attn := product{x: a.attn.Range, y: a.x.Range, res: a.x.Range, xStride: w.attn, yStride: w.x, epilogue: addRes, rows: rows}
+	attn.parts = attend(p, i, rows, h2o.Activations{X: a.qkv.Range, Y: a.attn.Range, XStride: w.qkv, YStride: w.attn, Rotation: m.rotation(a.rope)})
 	l.out.multiply(e, p, step, attn)
-	ffn := s.normed(p, l.ffnNorm, rows, false)
-	ffn.y, ffn.yStride, ffn.epilogue = s.ffn.Range, w.ffn, siluPair
+	ffn := a.normed(p, l.ffnNorm, rows, false)
+	ffn.y, ffn.yStride, ffn.epilogue = a.ffn.Range, w.ffn, siluPair
 	if len(l.gateUp) == 2 {
 		ffn.epilogue = store
 		l.gateUp[0].multiply(e, p, step, ffn)
-		ffn.epilogue, ffn.res = siluMul, s.ffn.Range
+		ffn.epilogue, ffn.res = siluMul, a.ffn.Range
 	}
 	l.gateUp[len(l.gateUp)-1].multiply(e, p, step, ffn)
 	// A width that varies by layer leaves numbers of a wider layer behind: its weights there are zero, see planes.
-	l.down.multiply(e, p, step, product{x: s.ffn.Range, y: s.x.Range, res: s.x.Range, xStride: w.ffn, yStride: w.x, epilogue: addRes, rows: rows})
+	l.down.multiply(e, p, step, product{x: a.ffn.Range, y: a.x.Range, res: a.x.Range, xStride: w.ffn, yStride: w.x, epilogue: addRes, rows: rows})
 	if rows > 1 { // one row is soon done: a submit of all layers costs less
 		p.Cut()
 	}
 }
 
 // rotation is how queries and keys are turned: GGUF keeps pairs side by side.
-func (m *llama) rotation(s *Session) h2o.Rotation {
-	return h2o.Rotation{Dim: m.config.RopeDim, Table: s.rope}
+func (m *llama) rotation(table *runtime.Tensor) h2o.Rotation {
+	return h2o.Rotation{Dim: m.config.RopeDim, Table: table}
 }
 
 // logits records the final norm and the logits of up to outs wanted rows.
-func (m *llama) logits(p *runtime.Program, s *Session, outs int) {
-	head := s.normed(p, m.norm, outs, true)
-	head.y, head.yStride, head.epilogue = s.logits.Range, s.logitsStride, store
-	m.head.multiply(s.model.engine, p, s.step, head)
+func (m *llama) logits(p *runtime.Program, a *activations, outs int) {
+	head := a.normed(p, m.norm, outs, true)
+	head.y, head.yStride, head.epilogue = a.logits.Range, a.logitsStride, store
+	m.head.multiply(m.engine, p, a.step, head)
 }
