@@ -137,6 +137,9 @@ func (b *Batch) warm(programs []*runtime.Program) error {
 	return err
 }
 
+// Sessions are those of the batch, in the order of its rows.
+func (b *Batch) Sessions() []*Session { return b.sessions }
+
 // Memory is the device memory that the batch takes beside its sessions', by class of tensor.
 func (b *Batch) Memory() *runtime.Arena { return b.arena }
 

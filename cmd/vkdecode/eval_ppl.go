@@ -191,16 +191,20 @@ func (p *perplexities) finished(s eval.Setting, seg *eval.Segment) (found eval.P
 	return found, ok
 }
 
-// mostTogether are the settings whose steps are taken together, at most: matrix products take that many rows well, and all
-// their caches are held at once.
+// mostTogether are the rows of steps that are taken together, at most: matrix products take that many well, and all their
+// caches are held at once.
 const mostTogether = 8
 
 // judge evaluates the settings in their order, those that can go together side by side. It stops quietly when ctx ends.
 func (p *perplexities) judge(ctx context.Context, settings []h2o.Settings) error {
 	defer p.bar.done()
+	most := mostTogether
+	if p.kl {
+		most-- // the full cache has a row, too
+	}
 	for first := 0; first < len(settings); {
 		n := 1
-		for together := p.together(settings[first]); together && n < mostTogether && first+n < len(settings) && p.together(settings[first+n]); {
+		for together := p.together(settings[first]); together && n < most && first+n < len(settings) && p.together(settings[first+n]); {
 			n++
 		}
 		p.describe(settings[first:first+n], first, len(settings))

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -239,10 +240,56 @@ func TestEvalResumes(t *testing.T) {
 	vkdecode(t, append(ppl, args...)...).want(t, exitFailure, "r.jsonl:1 is no result")
 }
 
-// endlessEval has one quick setting, and one that takes long: token by token.
+// Token by token, settings are streamed side by side: what is printed is in order, and each is what it is alone.
+func TestEvalStreamsSettingsSideBySide(t *testing.T) {
+	text, _ := passage(t)
+	onFirstDriver(t, map[string]string{"book.txt": text})
+	args := []string{"--text", "book.txt", "--offset", "0,1000", "--tokens", "60", "--chunk", "1", "--kl", "--budget", "20%,40%"}
+	got := evaluated(t, append(args, "--kv", "full,h2o,snapkv:window=4,window,streaming,tova", "--resume", "r.jsonl")...) // snapkv goes alone
+	if want := slices.Repeat([]string{"full 100%", "h2o 20%", "h2o 40%"}, 3); !slices.Equal(names(got)[:9], want) {       // by segment, and combined
+		t.Errorf("results of %q, want first %q", names(got), want)
+	}
+	by := map[string]eval.Perplexity{}
+	for _, r := range got {
+		by[fmt.Sprint(r.Policy, r.Budget, r.Offset, r.Segments)] = r
+	}
+	if len(by) != 11*3 || len(got) != 11*3 {
+		t.Fatalf("%d results, %d of them different", len(got), len(by))
+	}
+	for _, policy := range []string{"full", "h2o", "snapkv:window=4", "window", "streaming", "tova"} {
+		for _, r := range evaluated(t, append(args, "--kv", policy, "--budget", "20%")...) {
+			other, ok := by[fmt.Sprint(r.Policy, r.Budget, r.Offset, r.Segments)]
+			if !ok || !(math.Abs(other.PPL/r.PPL-1) <= 1e-5) || !(math.Abs(*other.KL-*r.KL) <= 1e-5) || other.Setting != r.Setting || other.BytesHeld != r.BytesHeld {
+				t.Errorf("beside others %+v\nalone %+v", other, r)
+			}
+		}
+	}
+	// What is kept is not run again, also of a group.
+	b, err := os.ReadFile("r.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := slices.Collect(strings.Lines(string(b)))
+	if len(lines) != 22 {
+		t.Fatalf("%d results kept", len(lines))
+	}
+	write(t, "r.jsonl", strings.Join(append(lines[:1:1], lines[3:]...), ""))
+	again := evaluated(t, append(args, "--kv", "full,h2o,snapkv:window=4,window,streaming,tova", "--resume", "r.jsonl")...)
+	anew := 0
+	for _, r := range again {
+		if was := by[fmt.Sprint(r.Policy, r.Budget, r.Offset, r.Segments)]; r.Segments == 1 && was.TPS != r.TPS {
+			anew++
+		}
+	}
+	if anew != 2 || len(again) != len(got) {
+		t.Errorf("%d results, %d of them anew, want 2 of %d", len(again), anew, len(got))
+	}
+}
+
+// endlessEval takes long: two settings, token by token.
 func endlessEval(text string) (files map[string]string, args []string) {
 	return map[string]string{"book.txt": strings.Repeat(text, 100)},
-		[]string{"eval", "ppl", builtinName, "--text", "book.txt", "--tokens", "100000", "--kv", "window", "--budget", "16", "--chunk", "1", "--csv", "r.csv", "--resume", "r.jsonl"}
+		[]string{"eval", "ppl", builtinName, "--text", "book.txt", "--tokens", "100000", "--kv", "window,h2o", "--budget", "16", "--chunk", "1", "--csv", "r.csv", "--resume", "r.jsonl"}
 }
 
 func TestAnInterruptedEvalPrintsWhatThereIs(t *testing.T) {
@@ -265,12 +312,17 @@ func TestAnInterruptedEvalPrintsWhatThereIs(t *testing.T) {
 				continue
 			}
 			got := readLines(t, stdout.String())
-			if code != exitInterrupted || len(got) != 1 || got[0].Complete || got[0].Tokens < 2 || got[0].Tokens >= 100000 || got[0].PPL < 2 {
+			if code != exitInterrupted || len(got) != 2 {
 				t.Fatalf("exit code %d, %+v", code, got)
+			}
+			for _, r := range got {
+				if r.Complete || r.Tokens < 2 || r.Tokens >= 100000 || r.PPL < 2 {
+					t.Errorf("%+v", r)
+				}
 			}
 			break
 		}
-		if b, err := os.ReadFile("r.csv"); err != nil || bytes.Count(b, []byte("\n")) != 2 || !bytes.Contains(b, []byte(",false\n")) {
+		if b, err := os.ReadFile("r.csv"); err != nil || bytes.Count(b, []byte("\n")) != 3 || !bytes.Contains(b, []byte(",false\n")) {
 			t.Errorf("CSV %q, %v", b, err)
 		}
 		if b, err := os.ReadFile("r.jsonl"); err != nil || len(b) > 0 {
@@ -284,11 +336,11 @@ func TestCtrlCEndsAnEvalWith130(t *testing.T) {
 	text, _ := passage(t)
 	files, args := endlessEval(text)
 	onFirstDriver(t, files)
-	cmd, stdout, stderr := program(t, slices.Concat(args, []string{"--kv", "full,window", "--tokens", "3000"})...)
+	cmd, stdout, stderr := program(t, slices.Concat(args, []string{"--kv", "full,window", "--offset", "0,1000", "--tokens", "3000"})...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for { // until full is finished
+	for { // until the first segment is finished
 		if b, err := os.ReadFile("r.jsonl"); err == nil && len(b) > 0 {
 			break
 		}
