@@ -2,6 +2,7 @@ package eval
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -16,7 +17,7 @@ type Streams struct {
 
 	sessions   []*model.Session
 	full       *model.Session // in step with them for the divergence, nil without
-	batch      *model.Batch   // of all, nil for one setting alone
+	batch      *model.Batch   // of all, nil for one alone and where steps are not taken together
 	evicts     []bool         // the policies that may evict
 	divergence bool           // is wanted
 }
@@ -50,7 +51,7 @@ func Together(p *h2o.Plan) bool { return p.Chunk == 1 && !p.Staged }
 // more, which forgets nothing, keeps step with them, which takes its memory and its time; policies that evict nothing need
 // none.
 func OpenStreams(m *model.Model, settings []h2o.Settings, tokens int, divergence bool) (_ *Streams, err error) {
-	s := &Streams{divergence: divergence}
+	s, together := &Streams{divergence: divergence}, true
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -61,6 +62,7 @@ func OpenStreams(m *model.Model, settings []h2o.Settings, tokens int, divergence
 		if err != nil {
 			return nil, err
 		}
+		together = together && Together(plan)
 		o := model.SessionOptions{KV: streamed(kv), Length: tokens - 1, Context: tokens, Likelihood: true}
 		if evicts := plan.Policy.Evicts; divergence && evicts {
 			if s.full == nil {
@@ -76,7 +78,10 @@ func OpenStreams(m *model.Model, settings []h2o.Settings, tokens int, divergence
 		}
 		s.Settings, s.evicts, s.sessions = append(s.Settings, SettingOf(plan)), append(s.evicts, plan.Policy.Evicts), append(s.sessions, session)
 	}
-	if len(settings) > 1 {
+	switch {
+	case len(settings) > 1 && !together:
+		return nil, fmt.Errorf("eval: %d settings of which not all are streamed step by step: open each alone", len(settings))
+	case together && len(s.all()) > 1:
 		if s.batch, err = m.NewBatch(s.all()); err != nil {
 			return nil, err
 		}

@@ -95,6 +95,15 @@ func TestStreamsSideBySideFindWhatEachFindsAlone(t *testing.T) {
 	})
 }
 
+func TestStreamsThatReadInChunksGoAlone(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		for _, other := range []h2o.Settings{kv("h2o", "20", 0.5, 8), kv("snapkv:window=4", "20", 0.5, 1)} {
+			_, err := eval.OpenStreams(builtinOn(t, d), []h2o.Settings{fullKV(1), other}, 40, true)
+			wantError(t, err, "2 settings", "open each alone")
+		}
+	})
+}
+
 func TestAnInterruptedStreamTellsOfTheTokensSoFar(t *testing.T) {
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {
 		m := builtinOn(t, d)
