@@ -48,8 +48,8 @@ func Spared(p *h2o.Plan) bool {
 func Together(p *h2o.Plan) bool { return p.Chunk == 1 && !p.Staged }
 
 // OpenStreams opens sessions under settings for segments of so many tokens; several must go Together. With divergence one
-// more, which forgets nothing, keeps step with them, which takes its memory and its time; policies that evict nothing need
-// none.
+// more keeps step with them, which forgets nothing and is otherwise like the first; that takes its memory and its time.
+// Policies that evict nothing need none.
 func OpenStreams(m *model.Model, settings []h2o.Settings, tokens int, divergence bool) (_ *Streams, err error) {
 	s, together := &Streams{divergence: divergence}, true
 	defer func() {

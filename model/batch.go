@@ -44,7 +44,7 @@ func (m *Model) NewBatch(sessions []*Session) (*Batch, error) {
 			return nil, fmt.Errorf("model: batch: session %d is compared with one that is not in the batch", i)
 		}
 	}
-	b := &Batch{sessions: sessions, arena: &runtime.Arena{}}
+	b := &Batch{sessions: slices.Clone(sessions), arena: &runtime.Arena{}}
 	b.activations = m.planActivations(b.arena, m.arch.widths().apart(), len(sessions), len(sessions))
 	if err := b.arena.Allocate(m.engine.Device); err != nil {
 		return nil, err
