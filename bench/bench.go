@@ -18,9 +18,9 @@ import (
 type Options struct {
 	Settings []h2o.Settings
 	Depths   []int // tokens in the cache before
-	Rows     []int // in a step of decoding
+	Rows     []int // in a step of decoding: sequences beside each other
 	Prompt   int   // tokens, 0 = prompts are not measured
-	Tokens   int   // to decode, 0 = decoding is not measured
+	Tokens   int   // of each sequence to decode, 0 = decoding is not measured
 	Repeats  int
 }
 
@@ -78,20 +78,20 @@ func (b *Options) Check(g h2o.Geometry) error {
 	return nil
 }
 
-// Largest is the most memory that the caches of one measurement take, K and V of the plan.
-func (b *Options) Largest(g h2o.Geometry) (most *h2o.Plan, err error) {
+// Largest is the most bytes that K and V of one measurement take, and the plan of each of its caches.
+func (b *Options) Largest(g h2o.Geometry) (of *h2o.Plan, bytes int64, err error) {
 	for _, depth := range b.Depths {
 		for _, s := range b.all(depth) {
 			p, err := s.plan(g)
 			if err != nil {
-				return nil, err
+				return nil, 0, err
 			}
-			if most == nil || p.Bytes > most.Bytes {
-				most = p
+			if n := p.Bytes * int64(s.sequences()); n > bytes {
+				of, bytes = p, n
 			}
 		}
 	}
-	return most, nil
+	return of, bytes, nil
 }
 
 // all are the subjects at a depth.
@@ -113,16 +113,10 @@ func (b *Options) group(depth, rows int) (group []*subject) {
 		if rows > 0 {
 			s.tokens, s.context = b.Tokens, depth+b.Tokens
 		}
-		if rows > 1 {
-			s.tokens = max(leastSteps, ceil(b.Tokens, rows)) * rows
-		}
 		group = append(group, s)
 	}
 	return group
 }
-
-// leastSteps are the steps of several rows in a measurement, at least: one alone is a matter of chance.
-const leastSteps = 4
 
 // measure measures a group: in each round every subject once, in the next round in the opposite order, so that a device that
 // gets slower as it warms up is so for all of them.
@@ -171,34 +165,35 @@ func (b *Bench) tell(s *subject) {
 	b.Progress(fmt.Sprintf("%s %s, depth %d, %s", s.kv.Policy, s.kv.Budget, s.depth, what), b.done, len(b.Depths)*len(b.Settings)*kinds*b.Repeats)
 }
 
-// open opens the subject's session. Those of its group stay open for the next round, unless there is no room for all of them.
+// open opens the subject's sessions. Those of its group stay open for the next round, unless there is no room for all of
+// them.
 func (b *Bench) open(ctx context.Context, s *subject, group []*subject) error {
-	if s.session != nil {
+	if len(s.sessions) > 0 {
 		return nil
 	}
 	if p, err := s.plan(b.Model.Geometry()); err != nil {
 		return err
-	} else if free, told := Free(b.Engine.Device); told && p.Bytes > free {
+	} else if free, told := Free(b.Engine.Device); told && p.Bytes*int64(s.sequences()) > free {
 		closeAll(group)
 	}
 	err := s.open(ctx, b.Model)
 	var full *vk.OutOfMemoryError
-	if errors.As(err, &full) && closeAll(group) > 0 {
+	if !errors.As(err, &full) {
+		return err
+	}
+	s.close()
+	if closeAll(group) > 0 {
 		err = s.open(ctx, b.Model)
 	}
 	return err
 }
 
-// closeAll closes the sessions of a group and tells how many were open.
+// closeAll closes the sessions of a group and tells how many subjects had any open.
 func closeAll(group []*subject) (n int) {
 	for _, s := range group {
-		if s.session != nil {
-			s.session.Close()
-			s.session = nil
+		if s.close() {
 			n++
 		}
 	}
 	return n
 }
-
-func ceil(a, b int) int { return (a + b - 1) / b }

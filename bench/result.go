@@ -20,9 +20,9 @@ type Result struct {
 	KVType      string `json:"kv_type"`
 	Chunk       int    `json:"chunk"` // as given
 	Depth       int    `json:"depth"` // tokens in the cache before
-	Rows        int    `json:"rows"`  // in a step of decoding
+	Rows        int    `json:"rows"`  // in a step of decoding: sequences beside each other
 	Prompt      int    `json:"prompt"`
-	Tokens      int    `json:"tokens"`  // decoded in a measurement, as asked for
+	Tokens      int    `json:"tokens"`  // of each sequence decoded in a measurement
 	Repeats     int    `json:"repeats"` // measurements of each figure
 
 	PromptTPS    *float64 `json:"prompt_tps"`
@@ -45,7 +45,7 @@ type Result struct {
 	ScoreShare     *float64 `json:"score_share"` // of the kernels' time, what scoring and eviction take
 	Kernels        []Kernel `json:"kernels" csv:"-"`
 
-	KVBytes        *int64   `json:"kv_bytes"`   // K and V on the device while decoding
+	KVBytes        *int64   `json:"kv_bytes"`   // K and V of all sequences on the device while decoding
 	LiveSlots      *float64 `json:"live_slots"` // per KV head, the mean over heads and steps
 	JoulesPerToken *float64 `json:"joules_per_token"`
 	Complete       bool     `json:"complete"` // false: interrupted, fewer repeats or nothing
@@ -136,7 +136,7 @@ func (b *Bench) decoded(r *Result, s *subject, work model.Work) {
 	g := b.Model.Geometry()
 	for i, l := range g.Layers {
 		slots += s.live[i]
-		attention += s.live[i] * float64(l.Query/l.KV) * float64(4*g.HeadDim*s.rows) // q k and p v, a product and a sum for each dimension
+		attention += s.live[i] * float64(l.Query/l.KV) * float64(4*g.HeadDim) // q k and p v, a product and a sum for each dimension
 		heads += l.KV
 	}
 	bytes := work.WeightBytes + int64(slots*float64(g.SlotBytes(s.of.Types)))
@@ -145,7 +145,7 @@ func (b *Bench) decoded(r *Result, s *subject, work model.Work) {
 	if best := max(b.Bandwidth.Read, b.Bandwidth.Copy); best > 0 {
 		r.BandwidthShare = of(*r.GBPS / best)
 	}
-	r.KVBytes, r.LiveSlots, r.Kernels = &s.held, of(slots/float64(heads)), s.kernels
+	r.KVBytes, r.LiveSlots, r.Kernels = &s.held, of(slots/float64(heads*s.rows)), s.kernels
 	all, own := 0.0, 0.0
 	for _, k := range s.kernels {
 		all += k.MS
@@ -158,7 +158,7 @@ func (b *Bench) decoded(r *Result, s *subject, work model.Work) {
 	}
 	joules := make([]float64, len(s.samples))
 	for i, one := range s.samples {
-		joules[i] = one.joules / float64(s.tokens)
+		joules[i] = one.joules / float64(s.tokens*s.sequences())
 	}
 	if j := spreadOf(joules).Median; !math.IsNaN(j) {
 		r.JoulesPerToken = &j
@@ -168,7 +168,7 @@ func (b *Bench) decoded(r *Result, s *subject, work model.Work) {
 // rates are the samples in tokens per second.
 func (s *subject) rates() (rates []float64) {
 	for _, one := range s.samples {
-		rates = append(rates, float64(s.tokens)/one.took.Seconds())
+		rates = append(rates, float64(s.tokens*s.sequences())/one.took.Seconds())
 	}
 	return rates
 }

@@ -15,18 +15,22 @@ import (
 // subject is one thing that is measured: a prompt, or decoding, under a setting at a depth.
 type subject struct {
 	kv      h2o.Settings
-	depth   int // tokens in the cache before
-	rows    int // of a step; 0 = a prompt, whose steps are its chunks
-	tokens  int // processed in a measurement
+	depth   int // tokens in each cache before
+	rows    int // of a step, each of a sequence of its own; 0 = a prompt, whose steps are its chunks
+	tokens  int // of each sequence processed in a measurement
 	context int // tokens that a budget in percent is of
 
-	session *model.Session
-	samples []sample
-	live    []float64 // slots by layer, the mean over a measurement
-	kernels []Kernel  // of a step, nil where the device has no timestamps
-	held    int64     // bytes of K and V
-	of      *h2o.Plan
+	sessions []*model.Session // one for each sequence, none while they are closed
+	batch    *model.Batch     // of several
+	samples  []sample
+	live     []float64 // slots by layer, of all sequences, the mean over a measurement
+	kernels  []Kernel  // of a step, nil where the device has no timestamps
+	held     int64     // bytes of K and V, of all sequences
+	of       *h2o.Plan
 }
+
+// sequences is how many there are.
+func (s *subject) sequences() int { return max(s.rows, 1) }
 
 // sample is one measurement.
 type sample struct {
@@ -39,16 +43,10 @@ const (
 	seed       = 2306 // of made-up tokens and of caches that are filled
 )
 
-// options are what the subject's session is opened with.
+// options are what the subject's sessions are opened with.
 func (s *subject) options() model.SessionOptions {
 	o := model.SessionOptions{KV: s.kv, Length: s.depth + max(s.tokens, warmTokens+1), Context: s.context, Prompt: max(s.tokens, 1)}
-	switch {
-	case s.rows > 1:
-		o.KV.Chunk, o.Prompt = s.rows, s.rows
-		if o.KV.Prompt == "" || o.KV.Prompt == "auto" {
-			o.KV.Prompt = "bounded" // a chunk of a prompt is one step only where it goes through all layers at once
-		}
-	case s.rows == 1:
+	if s.rows > 0 {
 		o.Prompt = min(s.kv.Chunk, max(s.depth, 1)) // what a run with such a prompt holds
 	}
 	if policy, err := h2o.Find(s.kv.Policy); err == nil && !policy.Evicts {
@@ -57,52 +55,95 @@ func (s *subject) options() model.SessionOptions {
 	return o
 }
 
-// plan is what the subject's cache comes to.
+// plan is what the subject's caches come to, each of them.
 func (s *subject) plan(g h2o.Geometry) (*h2o.Plan, error) {
 	o := s.options()
 	p, err := h2o.NewPlan(o.KV, g, o.Context, o.Length, o.Prompt)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("bench: depth %d: %w", s.depth, err)
-	case s.rows > 1 && p.Exact:
-		return nil, fmt.Errorf("bench: --rows %d: --prefill exact takes a prompt layer by layer, and rows are measured as a chunk of one; give --prefill bounded", s.rows)
-	case s.rows != 1 && s.depth > 0 && p.OneTurn():
-		return nil, fmt.Errorf("bench: depth %d: policy %s cannot follow on what %s has left; give --depth 0, or --prompt 0 and --rows 1", s.depth, p.Prefill.Name, p.Policy.Name)
+	case s.rows == 0 && s.depth > 0 && p.OneTurn():
+		return nil, fmt.Errorf("bench: depth %d: policy %s cannot follow on what %s has left; give --depth 0, or --prompt 0", s.depth, p.Prefill.Name, p.Policy.Name)
 	}
 	return p, nil
 }
 
 func (s *subject) open(ctx context.Context, m *model.Model) (err error) {
-	if s.session, err = m.NewSession(ctx, s.options()); err != nil {
-		return err
+	s.held = 0
+	for range s.sequences() {
+		session, err := m.NewSession(ctx, s.options())
+		if err != nil {
+			return err
+		}
+		s.sessions = append(s.sessions, session)
+		s.held += session.Memory().Bytes("kv.")
 	}
-	s.of, s.held = s.session.Plan(), s.session.Memory().Bytes("kv.")
+	s.of = s.sessions[0].Plan()
+	if s.rows > 1 {
+		if s.batch, err = m.NewBatch(ctx, s.sessions); err != nil {
+			return err
+		}
+	}
 	// The first replays are slower: caches are cold, and clocks low.
-	if err := s.session.Fill(s.depth, seed); err != nil {
+	if err := s.fill(); err != nil {
 		return err
 	}
 	_, err = s.process(ctx, m, s.warm())
 	return err
 }
 
-// warm is how many tokens are processed before the first measurement of a session.
-func (s *subject) warm() int {
-	switch s.rows {
-	case 0:
-		return min(s.tokens, s.kv.Chunk)
-	case 1:
-		return min(s.tokens, warmTokens)
+// close closes what is open and tells whether anything was.
+func (s *subject) close() bool {
+	open := len(s.sessions) > 0
+	if s.batch != nil {
+		s.batch.Close()
 	}
-	return s.rows
+	for _, o := range s.sessions {
+		o.Close()
+	}
+	s.batch, s.sessions = nil, nil
+	return open
+}
+
+// fill brings every sequence to the depth.
+func (s *subject) fill() error {
+	for i, o := range s.sessions {
+		if err := o.Fill(s.depth, seed+uint64(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count adds half of the live slots of every layer, of all sequences.
+func (s *subject) count() error {
+	for _, o := range s.sessions {
+		slots, err := o.Cache().Live(0)
+		if err != nil {
+			return err
+		}
+		for layer, n := range slots {
+			s.live[layer] += float64(n) / 2
+		}
+	}
+	return nil
+}
+
+// warm is how many tokens of each sequence are processed before the first measurement.
+func (s *subject) warm() int {
+	if s.rows == 0 {
+		return min(s.tokens, s.kv.Chunk)
+	}
+	return min(s.tokens, warmTokens)
 }
 
 // measure adds a sample.
 func (s *subject) measure(ctx context.Context, b *Bench) error {
-	if err := s.session.Fill(s.depth, seed); err != nil {
+	if err := s.fill(); err != nil {
 		return err
 	}
-	before, err := s.session.Cache().Live(0)
-	if err != nil {
+	s.live = make([]float64, len(b.Model.Layers)) // the mean of before and after
+	if err := s.count(); err != nil {
 		return err
 	}
 	b.Meter.Start()
@@ -114,39 +155,33 @@ func (s *subject) measure(ctx context.Context, b *Bench) error {
 	if err != nil {
 		return err
 	}
-	after, err := s.session.Cache().Live(0)
-	if err != nil {
-		return err
-	}
-	s.live = make([]float64, len(after))
-	for i := range after {
-		s.live[i] = float64(before[i]+after[i]) / 2
-	}
 	s.samples = append(s.samples, sample{took, joules})
-	return nil
+	return s.count()
 }
 
-// process brings tokens through the model and tells how long that took.
+// process brings so many tokens of every sequence through the model and tells how long that took.
 func (s *subject) process(ctx context.Context, m *model.Model, tokens int) (took time.Duration, err error) {
 	ids := made(tokens, m.Vocab)
 	begin := time.Now()
-	switch {
-	case s.rows == 0:
-		err = s.session.Prompt(ctx, ids, model.Observer{}, nil)
-	case s.rows == 1:
+	if s.rows == 0 {
+		err = s.sessions[0].Prompt(ctx, ids, model.Observer{}, nil)
+	} else {
 		err = s.decode(ctx, m, tokens)
-	default:
-		for ; len(ids) > 0 && err == nil && ctx.Err() == nil; ids = ids[s.rows:] {
-			err = s.session.Rows(ids[:s.rows])
-		}
 	}
 	return time.Since(begin), err
 }
 
-// decode processes so many tokens one by one, beginning with any: an empty or filled session has no logits to go on from.
-func (s *subject) decode(ctx context.Context, m *model.Model, tokens int) error {
-	s.session.Pending = made(1, m.Vocab)[0]
-	_, err := s.session.Generate(ctx, model.Generation{Tokens: tokens, Continue: true, Emit: func(int32) error { return nil }})
+// decode processes so many tokens of every sequence one by one, beginning with any: an empty or filled session has no logits
+// to go on from.
+func (s *subject) decode(ctx context.Context, m *model.Model, tokens int) (err error) {
+	for i, id := range made(len(s.sessions), m.Vocab) {
+		s.sessions[i].Pending = id
+	}
+	if s.batch != nil {
+		_, err = s.batch.Decode(ctx, tokens, runtime.Sampling{})
+		return err
+	}
+	_, err = s.sessions[0].Generate(ctx, model.Generation{Tokens: tokens, Continue: true, Emit: func(int32) error { return nil }})
 	return err
 }
 
@@ -162,7 +197,7 @@ func made(n, vocab int) []int32 {
 const timedSteps = 8 // whose kernels are timed, at most
 
 // time finds what each kernel takes in a step of decoding. Timestamps stand between dispatches, each of which waits for the
-// one before, so such steps are a little slower than others and in a session of their own.
+// one before, so such steps are a little slower than others and in sessions of their own.
 func (s *subject) time(ctx context.Context, b *Bench) (err error) {
 	if s.rows == 0 || b.Engine.Device.Info.Limits.TimestampPeriod == 0 {
 		return nil
@@ -173,23 +208,20 @@ func (s *subject) time(ctx context.Context, b *Bench) (err error) {
 	if err := s.open(ctx, b.Model); err != nil {
 		return err
 	}
-	defer closeAll([]*subject{s})
-	if err := s.session.Fill(s.depth, seed); err != nil {
+	defer s.close()
+	if err := s.fill(); err != nil {
 		return err
 	}
+	times := s.sessions[0].Times
+	if s.batch != nil {
+		times = s.batch.Times
+	}
 	var steps [][]runtime.KernelTime
-	for range min(timedSteps, s.tokens/s.rows) {
+	for range min(timedSteps, s.tokens) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		times := s.session.Times
-		if s.rows > 1 {
-			times = s.session.RowTimes
-			err = s.session.Rows(made(s.rows, b.Model.Vocab))
-		} else {
-			err = s.decode(ctx, b.Model, 1)
-		}
-		if err != nil {
+		if err := s.decode(ctx, b.Model, 1); err != nil {
 			return err
 		}
 		step, err := times()

@@ -2,20 +2,23 @@ package eval
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"vkdecode/h2o"
 	"vkdecode/model"
 )
 
-// Stream is a session that texts are streamed through, token after token from an empty cache, to see how well it foretells
-// them.
-type Stream struct {
-	Setting
+// Streams are sessions that texts are streamed through, token after token from an empty cache, to see how well each foretells
+// them. Several take their steps together.
+type Streams struct {
+	Settings []Setting
 
-	session    *model.Session
-	full       *model.Session // in step with session for the divergence, nil without
-	evicts     bool           // the policy may evict
+	sessions   []*model.Session
+	full       *model.Session // in step with them for the divergence, nil without
+	batch      *model.Batch   // of all, nil for one alone and where steps are not taken together
+	evicts     []bool         // the policies that may evict
 	divergence bool           // is wanted
 }
 
@@ -41,75 +44,127 @@ func Spared(p *h2o.Plan) bool {
 	return p.Evicts() && (p.Exact || first >= p.Length)
 }
 
-// OpenStream opens a session under a setting for segments of so many tokens. With divergence a second one, which forgets
-// nothing, keeps step with it, which takes the memory and the time of both; a policy that evicts nothing needs none.
-func OpenStream(ctx context.Context, m *model.Model, kv h2o.Settings, tokens int, divergence bool) (*Stream, error) {
-	plan, err := StreamPlan(m, kv, tokens)
-	if err != nil {
-		return nil, err
-	}
-	s := &Stream{Setting: SettingOf(plan), evicts: plan.Policy.Evicts, divergence: divergence}
-	o := model.SessionOptions{KV: streamed(kv), Length: tokens - 1, Context: tokens, Likelihood: true}
-	if divergence && s.evicts {
-		keep := o
-		keep.KV.Positions = "original"
-		if keep.KV.Policy, err = h2o.ParseSpec("full"); err != nil {
+// OpenStreams opens sessions under settings for segments of so many tokens; several must go step by step. With divergence one
+// more keeps step with them, which forgets nothing and is otherwise like the first; that takes its memory and its time.
+// Policies that evict nothing need none.
+func OpenStreams(ctx context.Context, m *model.Model, settings []h2o.Settings, tokens int, divergence bool) (_ *Streams, err error) {
+	s, together := &Streams{divergence: divergence}, true
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	for _, kv := range settings {
+		plan, err := StreamPlan(m, kv, tokens)
+		if err != nil {
 			return nil, err
 		}
-		if o.Full, err = m.NewSession(ctx, keep); err != nil {
+		together = together && plan.Stepwise()
+		o := model.SessionOptions{KV: streamed(kv), Length: tokens - 1, Context: tokens, Likelihood: true}
+		if evicts := plan.Policy.Evicts; divergence && evicts {
+			if s.full == nil {
+				if s.full, err = openFull(ctx, m, o); err != nil {
+					return nil, err
+				}
+			}
+			o.Full = s.full
+		}
+		session, err := m.NewSession(ctx, o)
+		if err != nil {
 			return nil, err
 		}
-		s.full = o.Full
+		s.Settings, s.evicts, s.sessions = append(s.Settings, SettingOf(plan)), append(s.evicts, plan.Policy.Evicts), append(s.sessions, session)
 	}
-	if s.session, err = m.NewSession(ctx, o); err != nil {
-		s.Close()
-		return nil, err
+	switch {
+	case len(settings) > 1 && !together:
+		return nil, fmt.Errorf("eval: %d settings of which not all are streamed step by step: open each alone", len(settings))
+	case together && len(s.all()) > 1:
+		if s.batch, err = m.NewBatch(ctx, s.all()); err != nil {
+			return nil, err
+		}
 	}
 	return s, nil
 }
 
+// openFull opens a session like another that forgets nothing.
+func openFull(ctx context.Context, m *model.Model, o model.SessionOptions) (_ *model.Session, err error) {
+	o.KV.Positions = "original"
+	if o.KV.Policy, err = h2o.ParseSpec("full"); err != nil {
+		return nil, err
+	}
+	return m.NewSession(ctx, o)
+}
+
+// all are the sessions, and last the one that they are compared with.
+func (s *Streams) all() []*model.Session {
+	if s.full == nil {
+		return s.sessions
+	}
+	return append(slices.Clip(s.sessions), s.full)
+}
+
 // Close frees the sessions.
-func (s *Stream) Close() {
-	for _, o := range []*model.Session{s.session, s.full} {
-		if o != nil {
-			o.Close()
-		}
+func (s *Streams) Close() {
+	if s.batch != nil {
+		s.batch.Close()
+	}
+	for _, o := range s.all() {
+		o.Close()
 	}
 }
 
-// Read streams a segment through. progress is called with the tokens done. When ctx ends it returns, with the context's
-// error, the figures of the tokens so far, whose number is 0 if there are none to tell of.
-func (s *Stream) Read(ctx context.Context, seg *Segment, progress func(done int)) (Perplexity, error) {
-	p := Perplexity{Kind: "ppl", Setting: s.Setting, Text: seg.Name, Offset: seg.Offset, Segments: 1, BOS: seg.BOS,
-		BytesHeld: s.session.Memory().Bytes("kv."), BytesFull: s.session.Plan().Full}
-	p.TextHash = seg.Hash
-	for _, o := range []*model.Session{s.full, s.session} {
-		if o != nil {
-			if err := o.Reset(); err != nil {
-				return p, err
-			}
+// Read streams a segment through. progress is called with the tokens done, of all settings together. When ctx ends it
+// returns, with the context's error, the figures of the tokens so far, whose number is 0 if there are none to tell of. What
+// takes its steps together takes even shares of the time.
+func (s *Streams) Read(ctx context.Context, seg *Segment, progress func(done int)) ([]Perplexity, error) {
+	for _, o := range s.all() {
+		if err := o.Reset(); err != nil {
+			return nil, err
 		}
 	}
 	begin := time.Now()
-	l, err := s.session.Likelihood(ctx, seg.Tokens, progress)
-	took := time.Since(begin)
-	switch {
-	case err != nil && ctx.Err() == nil:
-		return p, err
-	case l == nil || len(l.NLL) == 0:
-		return p, err
-	case s.divergence && s.full == nil:
-		l.KL = make([]float32, len(l.NLL))
+	known, err := s.read(ctx, seg.Tokens, func(done int) {
+		if progress != nil {
+			progress(done * len(s.sessions))
+		}
+	})
+	share := time.Since(begin).Seconds() / float64(len(s.sessions))
+	if err != nil && ctx.Err() == nil {
+		return nil, err
 	}
-	budget := 0
-	if s.evicts {
-		budget = s.BudgetSlots
+	all := make([]Perplexity, len(s.sessions))
+	for i, o := range s.sessions {
+		p := &all[i]
+		*p = Perplexity{Kind: "ppl", Setting: s.Settings[i], Text: seg.Name, Offset: seg.Offset, Segments: 1, BOS: seg.BOS,
+			BytesHeld: o.Memory().Bytes("kv."), BytesFull: o.Plan().Full}
+		p.TextHash = seg.Hash
+		if len(known) == 0 || len(known[i].NLL) == 0 {
+			continue
+		}
+		l, budget := known[i], 0
+		if s.evicts[i] {
+			budget = p.BudgetSlots
+		} else if s.divergence {
+			l.KL = make([]float32, len(l.NLL))
+		}
+		if failed := p.measure(l.NLL, l.KL, budget); failed != nil {
+			return nil, failed
+		}
+		p.Complete = err == nil
+		p.TPS = float64(p.Tokens) / share
 	}
-	if failed := p.measure(l.NLL, l.KL, budget); failed != nil {
-		p.Tokens = 0
-		return p, failed
+	return all, err
+}
+
+// read gives the likelihoods by setting; of none if there was nothing to tell.
+func (s *Streams) read(ctx context.Context, tokens []int32, progress func(done int)) ([]*model.Likelihood, error) {
+	if s.batch != nil {
+		known, err := s.batch.Likelihoods(ctx, tokens, progress)
+		return known[:min(len(known), len(s.sessions))], err
 	}
-	p.Complete = err == nil
-	p.TPS = float64(p.Tokens) / took.Seconds()
-	return p, err
+	l, err := s.sessions[0].Likelihood(ctx, tokens, progress)
+	if l == nil {
+		return nil, err
+	}
+	return []*model.Likelihood{l}, err
 }

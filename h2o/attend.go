@@ -120,17 +120,22 @@ type Activations struct {
 	Y       vk.Range // (rows, YStride) f32: the heads' outputs
 	XStride int
 	YStride int
+	Whole   bool // what reads Y takes no attention in parts
 	Rotation
 }
 
 // Decode records a layer's attention for up to rows rows, each of its own sequence (batch) or consecutive tokens of one:
 // the new tokens enter the cache, every row attends to what it may see, scores are updated, and what is above the budget
 // goes; of joined layers with the last one for all. What is returned, if not nil, is the attention in parts, and x.Y is left
-// alone: Merge or a product that takes them brings them together.
+// alone: a product that takes them brings them together.
 func (c *Cache) Decode(p *runtime.Program, step *runtime.Tensor, layer, rows int, batch bool, x Activations) (parts *Parts) {
 	v, single := c.own(layer), batch && c.whole(x.Rotation)
 	if single {
 		parts = c.attendTokens(p, step, v, rows, x)
+		if x.Whole || !c.engine.Tuning.MergesParts() {
+			c.mergeParts(p, step, parts, rows, x)
+			parts = nil
+		}
 	} else {
 		c.attend(p, step, v, c.Plan.Policy.Update != UpdateNone, rows, batch, x)
 	}

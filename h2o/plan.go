@@ -233,6 +233,11 @@ func (p *Plan) check() error {
 	return checkLayers(p.Settings.Layers)
 }
 
+// Stepwise tells whether a text goes through the cache token by token, like a decode, which cuts it back, too.
+func (p *Plan) Stepwise() bool {
+	return p.Chunk == 1 && !p.Staged && (p.Policy.Every > 0 || !p.Evicts())
+}
+
 // Evicts tells whether the run can evict anything: otherwise it is the same as one with the policy full.
 func (p *Plan) Evicts() bool {
 	return p.Policy.Evicts && (p.Budget < p.Length || p.shifted())

@@ -82,12 +82,12 @@ type chains struct {
 }
 
 // planChains names the tensors of the chains and puts the activations together, if the model's products are linked.
-func (s *Session) planChains() {
+func (a *activations) planChains(arena *runtime.Arena) {
 	words := 0
 	var first []int
 	products := 0
-	for i := range s.model.Layers {
-		c := s.model.arch.chain(i)
+	for i := range a.model.Layers {
+		c := a.model.arch.chain(i)
 		if c.weights == nil {
 			return
 		}
@@ -96,31 +96,31 @@ func (s *Session) planChains() {
 			products, words = products+1, words+l.stateWords()
 		}
 	}
-	own := s.arena.Tensor("scratch.own", int64(4*s.linkGroups()*s.ownWidth()))
-	s.chains = &chains{
-		rows:  s.arena.Together("scratch.rows", s.x, s.qkv, s.attn, s.ffn, own),
+	own := arena.Tensor("scratch.own", int64(4*a.linkGroups()*a.ownWidth()))
+	a.chains = &chains{
+		rows:  arena.Together("scratch.rows", a.x, a.qkv, a.attn, a.ffn, own),
 		own:   own,
-		table: s.arena.Tensor("step.products", int64(4*linkWords*products)),
-		state: s.arena.Tensor("step.groups", int64(4*words)),
+		table: arena.Tensor("step.products", int64(4*linkWords*products)),
+		state: arena.Tensor("step.groups", int64(4*words)),
 		first: first,
 	}
 }
 
 // linkGroups is the number of workgroups of a chain: one for every thread that takes them.
-func (s *Session) linkGroups() int { return s.model.engine.Tuning.Threads }
+func (a *activations) linkGroups() int { return a.model.engine.Tuning.Threads }
 
 // ownWidth is the size of a row that a workgroup prepares for itself, in f32.
-func (s *Session) ownWidth() int { return max(s.widths.x, s.widths.attn) }
+func (a *activations) ownWidth() int { return max(a.widths.x, a.widths.attn) }
 
 // writeTable tells the kernel where everything is.
-func (s *Session) writeTable() error {
+func (a *activations) writeTable() error {
 	var words []uint32
 	state := 0
 	at := func(r vk.Range, whole *runtime.Tensor, unit int64) uint32 {
 		return uint32((r.Offset - whole.Offset) / unit)
 	}
-	for i := range s.model.Layers {
-		c := s.model.arch.after(s, i)
+	for i := range a.model.Layers {
+		c := a.model.arch.after(a, i)
 		for _, l := range c.links {
 			slice := l.slices[0]
 			scales, norm, res := slice.weights, slice.weights, l.y
@@ -135,24 +135,24 @@ func (s *Session) writeTable() error {
 			}
 			words = append(words,
 				uint32(l.planes.steps), uint32(slice.groups), uint32(l.Matrix.rows), l.epilogue,
-				at(l.x, s.chains.rows, 16), at(slice.weights.Range, c.weights, 16), at(scales.Range, c.weights, 16), uint32(state),
-				at(l.y, s.chains.rows, 4), at(res, s.chains.rows, 4), at(norm.Range, c.weights, 16), uint32(l.width))
+				at(l.x, a.chains.rows, 16), at(slice.weights.Range, c.weights, 16), at(scales.Range, c.weights, 16), uint32(state),
+				at(l.y, a.chains.rows, 4), at(res, a.chains.rows, 4), at(norm.Range, c.weights, 16), uint32(l.width))
 			state += l.stateWords()
 		}
 	}
-	return s.model.engine.Device.Write(s.chains.table.Slice(0, int64(4*len(words))), wordBytes(words))
+	return a.model.engine.Device.Write(a.chains.table.Slice(0, int64(4*len(words))), wordBytes(words))
 }
 
 // chain records the products after the attention of layer i, which has left parts or, if nil, the row attn.
-func (s *Session) chain(p *runtime.Program, i int, parts *h2o.Parts) {
-	e, c := s.model.engine, s.model.arch.after(s, i)
-	k := shaders.Chain{Lanes: uint32(e.Tuning.Lanes), Rows: uint32(c.links[0].planes.rows), Run: 1, Cols: 1, First: uint32(s.chains.first[i]), Count: uint32(len(c.links)),
-		Patience: patience, Eps: s.model.Eps, Step: s.step.Range, W: c.weights.Range, S: c.weights.Range, Products: s.chains.table.Range,
-		X: s.chains.rows.Range, Res: s.chains.rows.Range, Parts: s.chains.rows.Range, Y: s.chains.rows.Range, State: s.chains.state.Range}
-	k.Own, k.OwnEach = uint32((s.chains.own.Offset-s.chains.rows.Offset)/4), uint32(s.ownWidth())
+func (a *activations) chain(p *runtime.Program, i int, parts *h2o.Parts) {
+	e, c := a.model.engine, a.model.arch.after(a, i)
+	k := shaders.Chain{Lanes: uint32(e.Tuning.Lanes), Rows: uint32(c.links[0].planes.rows), Run: 1, Cols: 1, First: uint32(a.chains.first[i]), Count: uint32(len(c.links)),
+		Patience: patience, Eps: a.model.Eps, Step: a.step.Range, W: c.weights.Range, S: c.weights.Range, Products: a.chains.table.Range,
+		X: a.chains.rows.Range, Res: a.chains.rows.Range, Parts: a.chains.rows.Range, Y: a.chains.rows.Range, State: a.chains.state.Range}
+	k.Own, k.OwnEach = uint32((a.chains.own.Offset-a.chains.rows.Offset)/4), uint32(a.ownWidth())
 	if parts != nil {
 		k.Ranges, k.Heads, k.HeadQuads, k.PadQuads = uint32(parts.Count), uint32(parts.Heads), uint32(parts.Dim/4), uint32(parts.Pad/4)
 		k.Parts, k.PartsAt = parts.Range, uint32(parts.First*parts.Head()/4)
 	}
-	p.Dispatch(k, e.Variant(c.links[0].weight.name, ""), s.linkGroups(), 1, 1)
+	p.Dispatch(k, e.Variant(c.links[0].weight.name, ""), a.linkGroups(), 1, 1)
 }

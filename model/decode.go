@@ -31,7 +31,7 @@ type Generation struct {
 	Continue bool                    // begin with Session.Pending, if there is one, not with a new token
 }
 
-// NoToken is no token's id. The device samples it where the logits are broken. The device chooses it where the logits are broken.
+// NoToken is no token's id. The device chooses it where the logits are broken.
 const NoToken = -1
 
 // Generate continues after the prompt: it samples a token, processes it, and so on. The last token emitted is not
@@ -194,7 +194,11 @@ func (d *decoding) take(n int) error {
 	case err != nil:
 		return err
 	case token == NoToken:
-		return d.broken()
+		logits, err := s.Logits()
+		if err != nil {
+			return err
+		}
+		return s.broken(logits)
 	case d.g.Given != nil:
 		token = d.g.Given[n]
 	}
@@ -229,16 +233,12 @@ func (s *Session) readToken(n int) (int32, error) {
 	return int32(binary.LittleEndian.Uint32(b[:])), err
 }
 
-// broken says why no token could be chosen. A broken model must not decode on.
-func (d *decoding) broken() error {
-	logits, err := d.s.Logits()
-	if err != nil {
-		return err
-	}
+// broken says why no token could be chosen from logits. A broken model must not decode on.
+func (s *Session) broken(logits []float32) error {
 	for id, l := range logits {
 		if x := float64(l); math.IsNaN(x) || math.IsInf(x, 1) {
-			return fmt.Errorf("model: after %d tokens the logit of token %d is %v, want a finite number; the weights or a kernel are broken", len(d.s.Tokens), id, x)
+			return fmt.Errorf("model: after %d tokens the logit of token %d is %v, want a finite number; the weights or a kernel are broken", len(s.Tokens), id, x)
 		}
 	}
-	return fmt.Errorf("model: after %d tokens there is none to choose: all %d logits are -inf, or become so by biases", len(d.s.Tokens), len(logits))
+	return fmt.Errorf("model: after %d tokens there is none to choose: all %d logits are -inf, or become so by biases", len(s.Tokens), len(logits))
 }

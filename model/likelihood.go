@@ -46,21 +46,28 @@ func (s *Session) recordLikelihood(ctx context.Context) error {
 	if err := s.recordHeads(ctx); err != nil {
 		return err
 	}
-	v, lanes := e.Variant("", ""), uint32(e.Tuning.Lanes)
-	vocab, stride := uint32(s.model.Vocab), uint32(s.logitsStride/4)
-	l.rows, l.step = e.NewProgram("likelihoods"), e.NewProgram("likelihood")
-	record := func(p *runtime.Program, outs int) {
-		if l.full != nil {
-			p.Dispatch(shaders.Kl{Lanes: lanes, Vocab: vocab, Stride: stride,
-				Step: s.step.Range, Full: l.full.logits.Range, Logits: s.logits.Range, Kl: l.kl.Range}, v, outs, 1, 1)
-		}
-		p.Dispatch(shaders.Nll{Lanes: lanes, Vocab: vocab, Stride: stride,
-			Step: s.step.Range, Logits: s.logits.Range, Text: l.text.Range, Nll: l.nll.Range, Tokens: s.tokens.Range}, v, outs, 1, 1)
+	var against vk.Range
+	if l.full != nil {
+		against = l.full.logits.Range
 	}
-	record(l.rows, outRows)
-	record(l.step, 1)
+	l.rows, l.step = e.NewProgram("likelihoods"), e.NewProgram("likelihood")
+	s.recordFigures(l.rows, s.logits.Range, against, outRows)
+	s.recordFigures(l.step, s.logits.Range, against, 1)
 	s.sampler.RecordAdvance(l.step, s.step, s.tokens, s.endList, s.ring, ringSteps)
 	return errors.Join(l.rows.Record(ctx), l.step.Record(ctx))
+}
+
+// recordFigures records what logits of so many wanted rows say of the text, and where there are full ones to compare with,
+// how far they are from those.
+func (s *Session) recordFigures(p *runtime.Program, logits, full vk.Range, outs int) {
+	e, l := s.model.engine, s.likely
+	v, lanes, vocab, stride := e.Variant("", ""), uint32(e.Tuning.Lanes), uint32(s.model.Vocab), uint32(s.logitsStride/4)
+	if full.Buffer != nil {
+		p.Dispatch(shaders.Kl{Lanes: lanes, Vocab: vocab, Stride: stride,
+			Step: s.step.Range, Full: full, Logits: logits, Kl: l.kl.Range}, v, outs, 1, 1)
+	}
+	p.Dispatch(shaders.Nll{Lanes: lanes, Vocab: vocab, Stride: stride,
+		Step: s.step.Range, Logits: logits, Text: l.text.Range, Nll: l.nll.Range, Tokens: s.tokens.Range}, v, outs, 1, 1)
 }
 
 func (l *likelihood) free() {
@@ -75,36 +82,19 @@ func (l *likelihood) free() {
 // that follows. progress, if not nil, is called with the tokens done. When ctx ends it stops between steps, and what is
 // known by then comes with the error. The session, and the one it is compared with, must not end at end tokens.
 func (s *Session) Likelihood(ctx context.Context, tokens []int32, progress func(done int)) (*Likelihood, error) {
-	if s.likely == nil || len(s.ends) > 0 {
-		return nil, errors.New("model: the session was not opened for likelihoods, or stops at end tokens")
-	}
-	if len(tokens) < 2 {
-		return nil, fmt.Errorf("model: likelihoods of %d tokens, want at least 2: the first one is given", len(tokens))
+	if err := expect(s.pair(), tokens); err != nil {
+		return nil, err
 	}
 	steps, from := len(tokens)-1, len(s.Tokens)
-	for _, o := range s.pair() {
-		if err := errors.Join(o.check(tokens[:steps], o.addedBy(tokens[:steps])), o.checkIDs(tokens[steps:])); err != nil {
-			return nil, err
-		}
-		if len(o.Tokens) != from {
-			return nil, fmt.Errorf("model: the session to compare with has processed %d tokens, want %d", len(o.Tokens), from)
-		}
-		words := make([]uint32, len(tokens))
-		for i, t := range tokens {
-			words[i] = uint32(t)
-		}
-		if err := s.model.engine.Device.Write(o.likely.text.Slice(int64(4*from), int64(4*len(words))), wordBytes(words)); err != nil {
-			return nil, err
-		}
-	}
 	if progress == nil {
 		progress = func(int) {}
 	}
-	read := s.readChunks
-	if plan := s.cache.Plan; s.chunk == 1 && !plan.Staged && (plan.Policy.Every > 0 || !plan.Evicts()) { // decoding cuts back, too
-		read = s.readSteps
+	var err error
+	if s.cache.Plan.Stepwise() {
+		err = foretell(ctx, s.pair(), s.stepPrograms(), tokens[:steps], progress)
+	} else {
+		err = s.readChunks(ctx, tokens[:steps], progress)
 	}
-	err := read(ctx, tokens[:steps], progress)
 	if err != nil && ctx.Err() == nil {
 		return nil, err
 	}
@@ -112,9 +102,36 @@ func (s *Session) Likelihood(ctx context.Context, tokens []int32, progress func(
 	return known, errors.Join(err, failed)
 }
 
+// expect checks that sessions which keep step can process all tokens but the last, and tells the device which they are.
+func expect(sessions []*Session, tokens []int32) error {
+	for _, s := range sessions {
+		if s.likely == nil || len(s.ends) > 0 {
+			return errors.New("model: the session was not opened for likelihoods, or stops at end tokens")
+		}
+		if len(tokens) < 2 {
+			return fmt.Errorf("model: likelihoods of %d tokens, want at least 2: the first one is given", len(tokens))
+		}
+		steps, from := len(tokens)-1, len(s.Tokens)
+		if err := errors.Join(s.check(tokens[:steps], s.addedBy(tokens[:steps])), s.checkIDs(tokens[steps:])); err != nil {
+			return err
+		}
+		if want := len(sessions[len(sessions)-1].Tokens); from != want {
+			return fmt.Errorf("model: of sessions that keep step one has processed %d tokens, want %d", from, want)
+		}
+		words := make([]uint32, len(tokens))
+		for i, t := range tokens {
+			words[i] = uint32(t)
+		}
+		if err := s.model.engine.Device.Write(s.likely.text.Slice(int64(4*from), int64(4*len(words))), wordBytes(words)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // pair is the session and, before it, the one that it is compared with.
 func (s *Session) pair() []*Session {
-	if s.likely.full != nil {
+	if s.likely != nil && s.likely.full != nil {
 		return []*Session{s.likely.full, s}
 	}
 	return []*Session{s}
@@ -159,62 +176,30 @@ func (s *Session) readRows(rows []runtime.Row, first int) error {
 	return s.run(append(programs, s.likely.rows)...)
 }
 
-// readSteps processes tokens one by one: the device takes the next one from the text by itself, so that the host only
-// keeps steps in flight.
-func (s *Session) readSteps(ctx context.Context, tokens []int32, progress func(int)) (err error) {
+// stepPrograms are those of one step of every session of the pair, in order.
+func (s *Session) stepPrograms() (all []*runtime.Program) {
 	for _, o := range s.pair() {
-		if err := o.control.Write([]runtime.Row{{Token: tokens[0], Pos: int32(len(o.Tokens))}}, []int{0}, 0); err != nil {
-			return err
-		}
-		o.lastRow, o.Pending = 0, NoToken
+		all = append(all, o.decode, o.head, o.likely.step)
 	}
-	var queue []*vk.Pending
-	defer func() { // the device must have stopped before anything it uses is read or freed
-		err = errors.Join(err, wait(queue))
-	}()
-	var commands []*vk.Commands
-	for submitted, done := 0, 0; done < len(tokens); {
-		for submitted < len(tokens) && len(queue) < inFlight && ctx.Err() == nil {
-			if submitted == 0 || s.model.engine.Anew {
-				if commands, err = s.stepCommands(); err != nil {
-					return err
-				}
-			}
-			p, err := s.model.engine.Device.Submit(commands...)
-			if err != nil {
-				return err
-			}
-			queue = append(queue, p)
-			submitted++
-		}
-		if len(queue) == 0 {
-			return ctx.Err()
-		}
-		if err := queue[0].Wait(runtime.Patience); err != nil {
-			return err
-		}
-		queue = append(queue[:0], queue[1:]...)
-		for _, o := range s.pair() {
-			o.Tokens = append(o.Tokens, tokens[done])
-		}
-		done++
-		progress(done)
-	}
-	return nil
+	return all
 }
 
-// stepCommands are the recordings of one step of every session of the pair, in order.
-func (s *Session) stepCommands() (all []*vk.Commands, err error) {
-	for _, o := range s.pair() {
-		for _, p := range []*runtime.Program{o.decode, o.head, o.likely.step} {
-			commands, err := p.Commands()
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, commands...)
+// foretell processes tokens one by one in sessions that keep step: the device takes the next one from the text by itself, so
+// that the host only keeps steps in flight.
+func foretell(ctx context.Context, sessions []*Session, programs []*runtime.Program, tokens []int32, progress func(int)) error {
+	for _, s := range sessions {
+		if err := s.control.Write([]runtime.Row{{Token: tokens[0], Pos: int32(len(s.Tokens))}}, []int{0}, 0); err != nil {
+			return err
 		}
+		s.lastRow, s.Pending = 0, NoToken
 	}
-	return all, nil
+	return replay(ctx, sessions[0].model.engine, programs, len(tokens), func(step int) error {
+		for _, s := range sessions {
+			s.Tokens = append(s.Tokens, tokens[step])
+		}
+		progress(step + 1)
+		return nil
+	})
 }
 
 // likelihoods reads those of n tokens from a position on.

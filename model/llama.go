@@ -12,6 +12,7 @@ import (
 // part with SiLU. GGUF files keep its Q and K rows permuted so that rotary pairs are neighbours. Biases are used where
 // the file has them.
 type llama struct {
+	engine *runtime.Engine
 	config *Config
 	embed  *Matrix // (vocab, width)
 	layers []llamaLayer
@@ -34,7 +35,7 @@ func newLlama(w *weights) (architecture, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &llama{config: c}
+	m := &llama{engine: w.engine, config: c}
 	embed := w.tensor("token_embd.weight", c.Width, -1)
 	if w.err != nil {
 		return nil, w.err
@@ -99,31 +100,31 @@ func (m *llama) chain(i int) chain {
 	return chain{l.linked, links}
 }
 
-// after is that chain on the activations of a session. It writes nothing that it has read: what a layer begins with, what
-// it makes with attention and what it ends with are rows of s.x of their own. The first begins with row 0, and the last ends there.
-func (m *llama) after(s *Session, i int) chain {
+// after is that chain on the activations. It writes nothing that it has read: what a layer begins with, what
+// it makes with attention and what it ends with are rows of x of their own. The first begins with row 0, and the last ends there.
+func (m *llama) after(a *activations, i int) chain {
 	c := m.chain(i)
-	row := func(n int) vk.Range { return s.x.Slice(int64(4*n*s.widths.x), int64(4*s.widths.x)) }
+	row := func(n int) vk.Range { return rowOf(a.x, n, a.widths.x) }
 	begin := func(i int) vk.Range {
 		if i == 0 || i == len(m.layers) {
 			return row(0)
 		}
 		return row(2 + i%2)
 	}
-	c.links[0].x, c.links[0].y, c.links[0].res = s.attn.Range, row(1), begin(i)
-	c.links[1].x, c.links[1].y = row(1), s.ffn.Range
-	c.links[2].x, c.links[2].y, c.links[2].res = s.ffn.Range, begin(i+1), row(1)
+	c.links[0].x, c.links[0].y, c.links[0].res = a.attn.Range, row(1), begin(i)
+	c.links[1].x, c.links[1].y = row(1), a.ffn.Range
+	c.links[2].x, c.links[2].y, c.links[2].res = a.ffn.Range, begin(i+1), row(1)
 	if len(c.links) > 3 {
-		c.links[3].x, c.links[3].y = begin(i+1), s.qkv.Range
+		c.links[3].x, c.links[3].y = begin(i+1), a.qkv.Range
 	}
 	return c
 }
 
 // linked records all layers for one row, with the products between two attentions as chains.
-func (m *llama) linked(p *runtime.Program, s *Session, attend attention) {
-	m.projections(p, s, 0, 1)
+func (m *llama) linked(p *runtime.Program, a *activations, attend attention) {
+	m.projections(p, a, 0, 1)
 	for i := range m.layers {
-		s.chain(p, i, m.attention(p, s, i, 1, attend))
+		a.chain(p, i, attend(p, i, 1, m.attended(a)))
 	}
 }
 
@@ -144,64 +145,56 @@ func (m *llama) widths() (w widths) {
 	return w
 }
 
-// embedding records s.x = the embeddings of up to rows rows.
-func (m *llama) embedding(p *runtime.Program, s *Session, rows int) {
-	m.embed.gather(s.model.engine, p, s.step, s.x.Range, rows)
+// embedding records x = the embeddings of up to rows rows.
+func (m *llama) embedding(p *runtime.Program, step *runtime.Tensor, x vk.Range, rows int) {
+	m.embed.gather(m.engine, p, step, x, rows)
 }
 
 // projections records the queries, keys and values of layer i.
-func (m *llama) projections(p *runtime.Program, s *Session, i, rows int) {
-	l := m.layers[i]
-	qkv := s.normed(p, l.attnNorm, rows, false)
-	qkv.y, qkv.yStride, qkv.epilogue = s.qkv.Range, s.widths.qkv, store
-	for _, part := range l.qkv {
-		part.multiply(s.model.engine, p, s.step, qkv)
+func (m *llama) projections(p *runtime.Program, a *activations, i, rows int) {
+	qkv := a.normed(p, m.layers[i].attnNorm, rows, false)
+	qkv.y, qkv.yStride, qkv.epilogue = a.qkv.Range, a.widths.qkv, store
+	for _, part := range m.layers[i].qkv {
+		part.multiply(m.engine, p, a.step, qkv)
 		qkv.yOffset += part.rows
 	}
 }
 
-// attention records the attention of layer i: row by row in s.attn, or in parts that the product after it is to bring
-// together.
-func (m *llama) attention(p *runtime.Program, s *Session, i, rows int, attend attention) *h2o.Parts {
-	w := s.widths
-	parts := attend(p, i, rows, h2o.Activations{X: s.qkv.Range, Y: s.attn.Range, XStride: w.qkv, YStride: w.attn, Rotation: m.rotation(s)})
-	if parts != nil && !s.model.engine.Tuning.MergesParts() {
-		s.cache.Merge(p, s.step, parts, rows, s.attn.Range, w.attn)
-		return nil
-	}
-	return parts
+// attended is what attention reads and writes.
+func (m *llama) attended(a *activations) h2o.Activations {
+	return h2o.Activations{X: a.qkv.Range, Y: a.attn.Range, XStride: a.widths.qkv, YStride: a.widths.attn, Rotation: m.rotation(a.rope)}
 }
 
-// layer records layer i for up to rows rows of s.x. attend records its attention.
-func (m *llama) layer(p *runtime.Program, s *Session, i, rows int, attend attention) {
-	e, step, w, l := s.model.engine, s.step, s.widths, m.layers[i]
-	m.projections(p, s, i, rows)
-	attn := product{x: s.attn.Range, y: s.x.Range, res: s.x.Range, xStride: w.attn, yStride: w.x, epilogue: addRes, rows: rows}
-	attn.parts = m.attention(p, s, i, rows, attend)
+// layer records layer i for up to rows rows of a.x. attend records its attention.
+func (m *llama) layer(p *runtime.Program, a *activations, i, rows int, attend attention) {
+	e, step, w, l := m.engine, a.step, a.widths, m.layers[i]
+	m.projections(p, a, i, rows)
+	attn := product{x: a.attn.Range, y: a.x.Range, res: a.x.Range, xStride: w.attn, yStride: w.x, epilogue: addRes, rows: rows}
+	attn.parts = attend(p, i, rows, m.attended(a))
 	l.out.multiply(e, p, step, attn)
-	ffn := s.normed(p, l.ffnNorm, rows, false)
-	ffn.y, ffn.yStride, ffn.epilogue = s.ffn.Range, w.ffn, siluPair
+	ffn := a.normed(p, l.ffnNorm, rows, false)
+	ffn.y, ffn.yStride, ffn.epilogue = a.ffn.Range, w.ffn, siluPair
 	if len(l.gateUp) == 2 {
 		ffn.epilogue = store
 		l.gateUp[0].multiply(e, p, step, ffn)
-		ffn.epilogue, ffn.res = siluMul, s.ffn.Range
+		ffn.epilogue, ffn.res = siluMul, a.ffn.Range
 	}
 	l.gateUp[len(l.gateUp)-1].multiply(e, p, step, ffn)
 	// A width that varies by layer leaves numbers of a wider layer behind: its weights there are zero, see planes.
-	l.down.multiply(e, p, step, product{x: s.ffn.Range, y: s.x.Range, res: s.x.Range, xStride: w.ffn, yStride: w.x, epilogue: addRes, rows: rows})
+	l.down.multiply(e, p, step, product{x: a.ffn.Range, y: a.x.Range, res: a.x.Range, xStride: w.ffn, yStride: w.x, epilogue: addRes, rows: rows})
 	if rows > 1 { // one row is soon done: a submit of all layers costs less
 		p.Cut()
 	}
 }
 
 // rotation is how queries and keys are turned: GGUF keeps pairs side by side.
-func (m *llama) rotation(s *Session) h2o.Rotation {
-	return h2o.Rotation{Dim: m.config.RopeDim, Table: s.rope}
+func (m *llama) rotation(table *runtime.Tensor) h2o.Rotation {
+	return h2o.Rotation{Dim: m.config.RopeDim, Table: table}
 }
 
 // logits records the final norm and the logits of up to outs wanted rows.
-func (m *llama) logits(p *runtime.Program, s *Session, outs int) {
-	head := s.normed(p, m.norm, outs, true)
-	head.y, head.yStride, head.epilogue = s.logits.Range, s.logitsStride, store
-	m.head.multiply(s.model.engine, p, s.step, head)
+func (m *llama) logits(p *runtime.Program, a *activations, outs int) {
+	head := a.normed(p, m.norm, outs, true)
+	head.y, head.yStride, head.epilogue = a.logits.Range, a.logitsStride, store
+	m.head.multiply(m.engine, p, a.step, head)
 }

@@ -214,10 +214,7 @@ type product struct {
 // multiply records y = epilogue(W x).
 func (m *Matrix) multiply(e *runtime.Engine, p *runtime.Program, step *runtime.Tensor, u product) {
 	t := e.Tuning
-	cols := 1
-	for cols < t.Cols && cols < u.rows {
-		cols *= 2
-	}
+	cols := ceil(u.rows, ceil(u.rows, t.Cols)) // of a tile: 6 rows are two tiles of 3, for columns past the rows cost as much as others
 	k := shaders.Matmul{Lanes: uint32(t.Lanes), Run: uint32(t.Run), Rows: uint32(m.planes.rows), Cols: uint32(cols), Epilogue: u.epilogue,
 		Steps: uint32(m.planes.steps), Count: uint32(m.rows), XStride: uint32(u.xStride / 4), YStride: uint32(u.yStride), YOffset: uint32(u.yOffset),
 		Step: step.Range, X: u.x, Norm: u.x, Res: u.res, Y: u.y, Bias: u.x}

@@ -13,27 +13,25 @@ import (
 	"vkdecode/model/gguf"
 	"vkdecode/model/tokenizer"
 	"vkdecode/runtime"
+	"vkdecode/vk"
 )
 
 // architecture is one kind of model: its weights, and the graph over them.
 type architecture interface {
 	Config() *Config
 	widths() widths
-	embedding(p *runtime.Program, s *Session, rows int)
-	layer(p *runtime.Program, s *Session, i, rows int, attend attention)
+	embedding(p *runtime.Program, step *runtime.Tensor, x vk.Range, rows int)
+	layer(p *runtime.Program, a *activations, i, rows int, attend attention)
 	chain(i int) chain
-	after(s *Session, i int) chain
-	linked(p *runtime.Program, s *Session, attend attention)
-	rotation(s *Session) h2o.Rotation
-	logits(p *runtime.Program, s *Session, outs int)
+	after(a *activations, i int) chain
+	linked(p *runtime.Program, a *activations, attend attention)
+	rotation(table *runtime.Tensor) h2o.Rotation
+	logits(p *runtime.Program, a *activations, outs int)
 }
 
-// attention records the attention of a layer over the session's cache: that of a decode step, or of a prompt's chunk.
-// What it returns, if not nil, is what that came to: x.Y is left alone.
+// attention records the attention of a layer over a cache: that of a decode step, or of a prompt's chunk. What it returns,
+// if not nil, is what that came to, for a product that brings it together: x.Y is left alone.
 type attention func(p *runtime.Program, layer, rows int, x h2o.Activations) *h2o.Parts
-
-// widths are the row sizes, in elements, of a session's activations.
-type widths struct{ x, qkv, attn, ffn int }
 
 // archs are the architectures, by the name that files give them.
 var archs = map[string]func(*weights) (architecture, error){

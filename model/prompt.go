@@ -73,16 +73,16 @@ func (l *layerwise) record(s *Session, attend attention) {
 			e.Variant("", ""), ceil(quads, e.Tuning.Lanes), rows, 1)
 	}
 	l.first, l.load = e.NewProgram("first"), e.NewProgram("load")
-	s.model.arch.embedding(l.first, s, rows)
+	s.model.arch.embedding(l.first, s.step, s.x.Range, rows)
 	carry(l.first, s.x, l.x, 0)
 	carry(l.load, l.x, s.x, 1)
 	for i := range s.model.Layers {
 		enter, layer, leave := e.NewProgram("enter"), e.NewProgram("layer"), e.NewProgram("leave")
 		s.cache.Enter(enter, s.step, i)
 		carry(layer, l.x, s.x, 1)
-		s.model.arch.layer(layer, s, i, rows, attend)
+		s.model.arch.layer(layer, &s.activations, i, rows, attend)
 		carry(layer, s.x, l.x, 0)
-		s.cache.Leave(leave, s.step, i, s.model.arch.rotation(s))
+		s.cache.Leave(leave, s.step, i, s.model.arch.rotation(s.rope))
 		l.enter, l.layers, l.leave = append(l.enter, enter), append(l.layers, layer), append(l.leave, leave)
 	}
 }

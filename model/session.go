@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"slices"
 
 	"vkdecode/h2o"
 	"vkdecode/runtime"
-	"vkdecode/shaders"
 	"vkdecode/vk"
 )
 
@@ -42,27 +39,22 @@ type Session struct {
 	Pending int32   // the token that Generate sampled last and did not process, NoToken = none: with it a next prompt begins
 	Origin  string  // the SHA-256, in hexadecimal, of the saved session that this one was restored from; empty if from none
 
-	model  *Model
+	activations
 	arena  *runtime.Arena
 	cache  *h2o.Cache
-	widths widths
 	chunk  int
 	opened SessionOptions
 
-	step, tokens, ring, endList, rope *runtime.Tensor
-	x, xn, qkv, attn, ffn, logits     *runtime.Tensor // (rows, widths) f32
-	logitsStride                      int
-	chains                            *chains // nil if a row's products are dispatched one by one
-	control                           *runtime.Step
-	decode                            *runtime.Program // a step of one row
-	prompt                            prompter
-	sampler                           *runtime.Sampler
-	head, headAll, sample             *runtime.Program // logits of one row, of outRows rows; the next token and step
-	ends                              []int32          // tokens that end a generation
-	lastRow                           int              // of logits: the last token processed
-	bytes                             []byte           // of one row of logits, on its way to the host
-	longest                           int              // tokens of the longest prompt so far
-	likely                            *likelihood      // nil unless asked for
+	tokens, ring, endList *runtime.Tensor
+	control               *runtime.Step
+	decode                *runtime.Program // a step of one row
+	prompt                prompter
+	sampler               *runtime.Sampler
+	head, headAll, sample *runtime.Program // logits of one row, of outRows rows; the next token and step
+	ends                  []int32          // tokens that end a generation
+	lastRow               int              // of logits: the last token processed
+	longest               int              // tokens of the longest prompt so far
+	likely                *likelihood      // nil unless asked for
 }
 
 // SessionPlan is a session that is known to be possible and takes no memory yet.
@@ -94,11 +86,11 @@ func (m *Model) NewSession(ctx context.Context, o SessionOptions) (*Session, err
 // tensors and between pipelines when ctx ends.
 func (p *SessionPlan) Open(ctx context.Context) (_ *Session, err error) {
 	m, o, e := p.model, p.options, p.model.engine
-	s := &Session{model: m, arena: &runtime.Arena{}, widths: m.arch.widths(), chunk: p.Chunk, opened: o}
+	s := &Session{arena: &runtime.Arena{}, chunk: p.Chunk, opened: o}
 	if s.cache, err = h2o.NewCache(e, s.arena, m.Geometry(), p.Plan, 1, s.chunk); err != nil {
 		return nil, err
 	}
-	s.plan(o)
+	s.plan(m, o)
 	if err := s.arena.Allocate(ctx, e.Device); err != nil {
 		return nil, err
 	}
@@ -109,19 +101,10 @@ func (p *SessionPlan) Open(ctx context.Context) (_ *Session, err error) {
 	return s, nil
 }
 
-// plan names the tensors beside the cache. Rows are padded to whole tiles of columns, which products read.
-func (s *Session) plan(o SessionOptions) {
-	tile := s.model.engine.Tuning.Cols
-	rows := ceil(max(s.chunk, outRows), tile) * tile
-	floats := func(name string, width int) *runtime.Tensor {
-		return s.arena.Tensor("scratch."+name, int64(4*rows*width))
-	}
-	w := s.widths
-	s.x, s.xn, s.qkv, s.attn, s.ffn = floats("x", w.x), floats("xn", w.x), floats("qkv", w.qkv), floats("attn", w.attn), floats("ffn", w.ffn)
-	s.planChains()
-	s.logitsStride = (s.model.Vocab + 3) &^ 3
-	s.logits = s.arena.Tensor("scratch.logits", int64(4*outRows*s.logitsStride))
-	s.step = s.arena.Tensor("step.step", runtime.StepBytes)
+// plan names the tensors beside the cache.
+func (s *Session) plan(m *Model, o SessionOptions) {
+	s.activations = m.planActivations(s.arena, m.arch.widths(), max(s.chunk, outRows), outRows)
+	s.planChains(s.arena)
 	s.tokens = s.arena.Tensor("step.tokens", 4*outRows)
 	s.ring = s.arena.Tensor("step.ring", 4*ringSteps)
 	s.ring.Use = vk.Readback
@@ -166,10 +149,10 @@ func (s *Session) prepare(ctx context.Context, o SessionOptions) error {
 		return err
 	}
 	s.head = e.NewProgram("head")
-	s.model.arch.logits(s.head, s, 1)
+	s.model.arch.logits(s.head, &s.activations, 1)
 	s.sample = e.NewProgram("sample")
 	s.sample.Shows = true // the ring
-	s.sampler.Record(s.sample, s.step, s.logits, s.tokens, s.endList, s.ring, s.logitsStride, ringSteps)
+	s.sampler.Record(s.sample, s.step, s.logits.Range, s.tokens, s.endList, s.ring, s.logitsStride, ringSteps)
 	if err := s.head.Record(ctx); err != nil {
 		return err
 	}
@@ -205,41 +188,6 @@ func (s *Session) warm() error {
 	return s.Reset()
 }
 
-// body is the program of a whole step of up to so many rows.
-func (s *Session) body(name string, rows int, attend attention) *runtime.Program {
-	p := s.model.engine.NewProgram(name)
-	s.model.arch.embedding(p, s, rows)
-	if rows == 1 && s.chains != nil {
-		p.Zero(s.chains.state.Range)
-		s.model.arch.linked(p, s, attend)
-		return p
-	}
-	for i := range s.model.Layers {
-		s.model.arch.layer(p, s, i, rows, attend)
-	}
-	return p
-}
-
-// normed begins a product of norm(x) * w, for the rows of the step or for those whose logits are wanted. One row is
-// normed by the product itself: every workgroup sums its squares again, which costs less than a dispatch does. Of several
-// rows the norms are recorded here.
-func (s *Session) normed(p *runtime.Program, w *vector, rows int, wanted bool) product {
-	u := product{x: s.x.Range, xStride: s.widths.x, rows: rows, outs: wanted}
-	if rows == 1 {
-		u.norm, u.width, u.eps = w, s.model.Width, s.model.Eps
-		return u
-	}
-	e := s.model.engine
-	k := shaders.RmsNorm{Lanes: uint32(e.Tuning.Lanes), Width: uint32(s.model.Width), Quads: uint32(s.widths.x / 4), Eps: s.model.Eps,
-		Step: s.step.Range, X: s.x.Range, W: w.tensor.Range, Y: s.xn.Range}
-	if wanted {
-		k.Gather = 1
-	}
-	p.Dispatch(k, e.Variant("", ""), 1, rows, 1)
-	u.x = s.xn.Range
-	return u
-}
-
 // Options are what the session was opened with.
 func (s *Session) Options() SessionOptions { return s.opened }
 
@@ -257,10 +205,10 @@ func (s *Session) Memory() *runtime.Arena { return s.arena }
 
 // Times is what each kernel took in the last decode step. It needs an engine with Debug >= 2.
 func (s *Session) Times() (times []runtime.KernelTime, err error) {
-	return s.times(s.decode, s.head, s.sample)
+	return timesOf(s.decode, s.head, s.sample)
 }
 
-func (s *Session) times(programs ...*runtime.Program) (times []runtime.KernelTime, err error) {
+func timesOf(programs ...*runtime.Program) (times []runtime.KernelTime, err error) {
 	for _, p := range programs {
 		if times, err = p.Times(times); err != nil {
 			return nil, err
@@ -365,6 +313,41 @@ func (s *Session) run(programs ...*runtime.Program) error {
 	return wait(pending)
 }
 
+// replay submits programs, which make a step that leads to the next by itself, so many times, a few ahead of the one it
+// waits for, and calls then after each. When ctx ends, no more are submitted.
+func replay(ctx context.Context, e *runtime.Engine, programs []*runtime.Program, steps int, then func(step int) error) (err error) {
+	var flight [inFlight]vk.Pending // step n is number n % inFlight
+	defer func() {                  // the device must have stopped before anything it uses is read or freed
+		for i := range flight {
+			err = errors.Join(err, flight[i].Wait(runtime.Patience))
+		}
+	}()
+	var commands []*vk.Commands
+	for submitted, done := 0, 0; done < steps; done++ {
+		for submitted < steps && submitted-done < inFlight && ctx.Err() == nil {
+			if submitted == 0 || e.Anew {
+				if commands, err = commandsOf(programs); err != nil {
+					return err
+				}
+			}
+			if err := e.Device.Start(&flight[submitted%inFlight], commands...); err != nil {
+				return err
+			}
+			submitted++
+		}
+		if submitted == done {
+			return ctx.Err()
+		}
+		if err := flight[done%inFlight].Wait(runtime.Patience); err != nil {
+			return err
+		}
+		if err := then(done); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func wait(pending []*vk.Pending) error {
 	for _, p := range pending {
 		if err := p.Wait(runtime.Patience); err != nil {
@@ -408,27 +391,12 @@ func (s *Session) recordHeads(ctx context.Context) error {
 		return nil
 	}
 	s.headAll = s.model.engine.NewProgram("heads")
-	s.model.arch.logits(s.headAll, s, outRows)
+	s.model.arch.logits(s.headAll, &s.activations, outRows)
 	return s.headAll.Record(ctx)
 }
 
 // Logits reads the logits (vocab) of the last token processed.
 func (s *Session) Logits() ([]float32, error) { return s.readLogits(nil, s.lastRow) }
-
-func (s *Session) readLogits(to []float32, row int) ([]float32, error) {
-	if s.bytes == nil {
-		s.bytes = make([]byte, 4*s.model.Vocab)
-	}
-	b := s.bytes
-	if err := s.model.engine.Device.Read(b, s.logits.Slice(int64(4*row*s.logitsStride), int64(len(b)))); err != nil {
-		return nil, err
-	}
-	to = slices.Grow(to, s.model.Vocab)
-	for i := range s.model.Vocab {
-		to = append(to, math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
-	}
-	return to, nil
-}
 
 func wordBytes(words []uint32) []byte {
 	b := make([]byte, 0, 4*len(words))

@@ -178,7 +178,7 @@ func (w *weights) vector(name string, columns int) *vector {
 	if w.err != nil {
 		return nil
 	}
-	padding := blockColumns * w.engine.Tuning.Run
+	padding := max(blockColumns*w.engine.Tuning.Run, rowMultiple)
 	v := &vector{values, w.arena.Tensor("weights."+name, int64(4*ceil(columns, padding)*padding))}
 	w.vectors = append(w.vectors, v)
 	return v

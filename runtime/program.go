@@ -50,6 +50,22 @@ func (p *Program) Zero(r vk.Range) {
 	p.calls = append(p.calls, dispatch{Call: shaders.Call{Kernel: "zero", Bindings: []vk.Range{r}, Access: []shaders.Access{shaders.Write}}})
 }
 
+// Beside appends what programs do that know nothing of each other: the first dispatch of each, then the second, and so on,
+// so that they wait side by side.
+func (p *Program) Beside(each ...*Program) {
+	for i, more := 0, true; more; i++ {
+		more = false
+		for _, o := range each {
+			if p.err == nil {
+				p.err = o.err
+			}
+			if i < len(o.calls) {
+				p.calls, more = append(p.calls, o.calls[i]), true
+			}
+		}
+	}
+}
+
 // Cut ends a segment: what follows may go into another submit.
 func (p *Program) Cut() {
 	if n := len(p.calls); n > 0 && (len(p.cuts) == 0 || p.cuts[len(p.cuts)-1] != n) {

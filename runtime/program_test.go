@@ -51,6 +51,33 @@ func TestBarriersStandWhereWhatWasWrittenIsTouched(t *testing.T) {
 	})
 }
 
+// Two chains from one x: what waits in one waits in the other at the same time.
+func TestProgramsBesideEachOtherWaitTogether(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		one, _, _ := chain(t, d)
+		other, _, _ := chain(t, d)
+		p := runtime.NewEngine(d).NewProgram("both")
+		p.Beside(one, other)
+		for want, p := range map[string]*runtime.Program{"rm rm rm rm -- rm rm rm rm": p, "rm rm -- rm rm": one} {
+			var b strings.Builder
+			p.Print(&b)
+			var got []string
+			for line := range strings.Lines(b.String()) {
+				got = append(got, strings.Fields(line)[0][:2])
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("graph %q, want %q", strings.Join(got, " "), want)
+			}
+		}
+		broken := runtime.NewEngine(d).NewProgram("broken")
+		broken.Dispatch(shaders.Matmul{}, runtime.NewEngine(d).Variant("no such type", ""), 1, 1, 1)
+		p.Beside(one, broken)
+		if err := p.Record(t.Context()); err == nil {
+			t.Error("a program that cannot be recorded is, beside another")
+		}
+	})
+}
+
 func TestReplayReadsTheStepOfTheMoment(t *testing.T) {
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {
 		p, _, tensors := chain(t, d)

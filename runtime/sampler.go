@@ -64,14 +64,14 @@ func (s *Sampler) padded() int { return (s.vocab + 3) &^ 3 }
 
 // Record appends the kernels that choose a token for every wanted row of the step, and those that make the next step of
 // them. stride is that of logits, in elements; ring has so many entries.
-func (s *Sampler) Record(p *Program, step, logits, tokens, ends, ring *Tensor, stride, entries int) {
+func (s *Sampler) Record(p *Program, step *Tensor, logits vk.Range, tokens, ends, ring *Tensor, stride, entries int) {
 	v, lanes, vocab := p.engine.Variant("", ""), uint32(p.engine.Tuning.Lanes), uint32(s.vocab)
 	quads := uint32(stride / 4)
-	p.Dispatch(shaders.SamplePeaks{Lanes: lanes, Stride: quads, Vocab: vocab, Step: step.Range, Logits: logits.Range,
+	p.Dispatch(shaders.SamplePeaks{Lanes: lanes, Stride: quads, Vocab: vocab, Step: step.Range, Logits: logits,
 		Settings: s.settings.Range, Adjust: s.adjust.Range, Peaks: s.peaks.Range}, v, s.groups, s.rows, 1)
-	p.Dispatch(shaders.SampleSums{Lanes: lanes, Stride: quads, Vocab: vocab, Step: step.Range, Logits: logits.Range,
+	p.Dispatch(shaders.SampleSums{Lanes: lanes, Stride: quads, Vocab: vocab, Step: step.Range, Logits: logits,
 		Settings: s.settings.Range, Adjust: s.adjust.Range, Peaks: s.peaks.Range, Sums: s.sums.Range}, v, s.groups, s.rows, 1)
-	p.Dispatch(shaders.SampleList{Lanes: lanes, Stride: quads, Vocab: vocab, Groups: uint32(s.groups), Room: uint32(s.room()), Step: step.Range, Logits: logits.Range,
+	p.Dispatch(shaders.SampleList{Lanes: lanes, Stride: quads, Vocab: vocab, Groups: uint32(s.groups), Room: uint32(s.room()), Step: step.Range, Logits: logits,
 		Settings: s.settings.Range, Adjust: s.adjust.Range, Peaks: s.peaks.Range, Sums: s.sums.Range, List: s.list.Range}, v, s.rows, 1, 1)
 	p.Dispatch(shaders.Sample{Lanes: lanes, AtATime: pairsAtATime, Searched: pairsSearched, Vocab: vocab, Room: uint32(s.room()), Step: step.Range, Settings: s.settings.Range, List: s.list.Range, Tokens: tokens.Range}, v, s.rows, 1, 1)
 	s.RecordAdvance(p, step, tokens, ends, ring, entries)

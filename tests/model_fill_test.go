@@ -192,37 +192,3 @@ func TestACacheThatIsFilledOtherwiseIsFound(t *testing.T) {
 		wantError(t, s.Fill(-1, 1), "-1 tokens")
 	})
 }
-
-// A step of several rows gives what a prompt gives: the same cache, and logits of its last row.
-func TestAStepOfRowsIsAChunkOfAPrompt(t *testing.T) {
-	drivers.Together(t, func(t *testing.T, d *vk.Device) {
-		ids := passageIDs(t)[:60]
-		for _, rows := range []int{2, 20} { // 20: more than the logits that are computed at once
-			settings := kv("h2o", "24", 0.5, rows)
-			a, b := openSession(t, builtinOn(t, d), settings, 60), openSession(t, builtinOn(t, d), settings, 60)
-			if err := a.Prompt(t.Context(), ids, model.Observer{}, nil); err != nil {
-				t.Fatal(err)
-			}
-			for at := 0; at < len(ids); at += rows {
-				if err := b.Rows(ids[at : at+rows]); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, _ := a.Logits()
-			got, err := b.Logits()
-			if e := nmse(got, want); err != nil || !(e <= errorChunk) || !slices.Equal(a.Tokens, b.Tokens) {
-				t.Errorf("%d rows: NMSE %.2e, %v, %d tokens", rows, e, err, len(b.Tokens))
-			}
-			x, _ := a.Cache().State(0)
-			y, _ := b.Cache().State(0)
-			if fmt.Sprint(x) != fmt.Sprint(y) {
-				t.Errorf("%d rows: another cache than that of the prompt", rows)
-			}
-			wantError(t, b.Rows(ids[:rows+1]), fmt.Sprintf("%d rows", rows+1))
-			wantError(t, b.Rows(nil), "0 rows")
-			wantError(t, b.Rows(ids[:1]), "more than the 60")
-		}
-		s := openSession(t, builtinOn(t, d), kv("snapkv:window=8", "24", 0.5, 4), 60)
-		wantError(t, s.Rows(ids[:4]), "bounded")
-	})
-}

@@ -50,15 +50,22 @@ func builtinOn(t testing.TB, d *vk.Device) *model.Model {
 	t.Helper()
 	e := engineOf(d)
 	if e.builtin == nil {
-		f, err := gguf.Parse(builtin.Model)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e.builtin, err = model.Load(e.Engine, f, nil); err != nil {
-			t.Fatal(err)
-		}
+		e.builtin = loadBuiltin(t, e.Engine)
 	}
 	return e.builtin
+}
+
+func loadBuiltin(t testing.TB, e *runtime.Engine) *model.Model {
+	t.Helper()
+	f, err := gguf.Parse(builtin.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := model.Load(e, f, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 const smollm2 = "../models/SmolLM2-135M-Instruct.Q4_1.gguf"

@@ -17,6 +17,7 @@ import (
 	"vkdecode/eval"
 	"vkdecode/h2o"
 	"vkdecode/model"
+	"vkdecode/runtime"
 )
 
 // benchFlags are the flags of bench that are not settings.
@@ -45,10 +46,11 @@ percent is of the depth and what is processed after it.
 
 The device's memory is measured first. Every figure is the median of --repeat
 measurements after a warm-up, in turns between the policies; ± is half the distance
-from the slowest to the quickest. --rows R decodes R consecutive tokens in a step, as
-a chunk of a prompt whose logits are all computed. The share of scoring and eviction
-is measured by timestamps in steps of their own. Without --kv, full is compared with
-the configured policy. Ctrl-C prints what there is and exits with 130.`,
+from the slowest to the quickest. --rows R decodes R sequences beside each other, a
+token of each in a step: they share the weights, and each has a cache of its own. The
+share of scoring and eviction is measured by timestamps in steps of their own. Without
+--kv, full is compared with the configured policy. Ctrl-C prints what there is and
+exits with 130.`,
 		Example: `  vkdecode bench model.gguf
   vkdecode bench model.gguf --depth 0,4096,32768 --kv full,h2o --budget 20%
   vkdecode bench model.gguf --rows 1,4,8,16 --prompt 0 -n 128
@@ -65,9 +67,9 @@ the configured policy. Ctrl-C prints what there is and exits with 130.`,
 	bindSettings(cmd, "device", "kv.policy", "kv.prefill_policy", "kv.prefill", "kv.budget", "kv.recent_ratio", "kv.sinks", "kv.type", "kv.positions", "kv.chunk", "kv.layers")
 	flags := cmd.Flags()
 	flags.IntSliceVar(&f.Depths, "depth", []int{0, 4096}, "`TOKENS` in the cache before; several separated by commas")
-	flags.IntSliceVar(&f.Rows, "rows", []int{1}, "`ROWS` in a step of decoding; several separated by commas")
+	flags.IntSliceVar(&f.Rows, "rows", []int{1}, "`ROWS` in a step of decoding, each of a sequence of its own; several separated by commas")
 	flags.IntVar(&f.Prompt, "prompt", 512, "`TOKENS` of the prompt; 0 measures none")
-	flags.IntVarP(&f.Tokens, "tokens", "n", 64, "`TOKENS` to decode in a measurement; 0 measures none")
+	flags.IntVarP(&f.Tokens, "tokens", "n", 64, "`TOKENS` of each sequence to decode in a measurement; 0 measures none")
 	flags.IntVar(&f.Repeats, "repeat", 5, "measurements of each figure")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object per result, each on a line, as they come")
 	flags.BoolVar(&f.markdown, "markdown", false, "print the table as Markdown")
@@ -104,7 +106,7 @@ func (f *benchFlags) check() error {
 		}
 		return nil
 	}
-	return cmp.Or(each("depth", f.Depths, 0, mostDepth), each("rows", f.Rows, 1, h2o.MaxChunk), each("prompt", []int{f.Prompt}, 0, mostDepth),
+	return cmp.Or(each("depth", f.Depths, 0, mostDepth), each("rows", f.Rows, 1, runtime.StepSeqs), each("prompt", []int{f.Prompt}, 0, mostDepth),
 		each("tokens", []int{f.Tokens}, 0, mostDepth), each("repeat", []int{f.Repeats}, 1, 1000), f.something())
 }
 
@@ -213,22 +215,22 @@ func (f *benchFlags) fits(l *loaded, g h2o.Geometry, weights int64) error {
 	if err := f.Check(g); err != nil {
 		return usageError{err}
 	}
-	plan, err := f.Largest(g)
+	plan, bytes, err := f.Largest(g)
 	if err != nil {
 		return usageError{err}
 	}
 	free, told := bench.Free(l.device)
-	if !told || weights+plan.Bytes <= free {
+	if !told || weights+bytes <= free {
 		return nil
 	}
 	advice := "choose another --device"
 	if weights <= free {
-		advice = "lower --depth or --budget, or " + advice
+		advice = "lower --depth, --budget or --rows, or " + advice
 	} else {
 		advice = "choose a smaller model or " + advice
 	}
-	return fmt.Errorf("bench: %s of weights to make and %s of K and V for --kv %s over %d tokens are %s, and %s has %s free: %s", binarySize(weights), binarySize(plan.Bytes), plan.Settings.Policy, plan.Length,
-		binarySize(weights+plan.Bytes), l.device.Info.Name, binarySize(free), advice)
+	return fmt.Errorf("bench: %s of weights to make and %s of K and V for --kv %s over %d tokens are %s, and %s has %s free: %s", binarySize(weights), binarySize(bytes), plan.Settings.Policy, plan.Length,
+		binarySize(weights+bytes), l.device.Info.Name, binarySize(free), advice)
 }
 
 // measure measures the device's memory, then everything else.

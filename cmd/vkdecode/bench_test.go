@@ -59,7 +59,7 @@ func TestBenchMeasuresEverySettingAtEveryDepth(t *testing.T) {
 		named = append(named, fmt.Sprintf("%s %d %d %d", r.KV, r.Depth, r.Rows, r.BudgetSlots))
 	}
 	// 20 % of 6 tokens and of 306.
-	if want := []string{"full 0 1 6", "h2o 0 1 1", "full 0 3 12", "h2o 0 3 1", "full 300 1 306", "h2o 300 1 61", "full 300 3 312", "h2o 300 3 61"}; !slices.Equal(named, want) {
+	if want := []string{"full 0 1 6", "h2o 0 1 1", "full 0 3 6", "h2o 0 3 1", "full 300 1 306", "h2o 300 1 61", "full 300 3 306", "h2o 300 3 61"}; !slices.Equal(named, want) {
 		t.Fatalf("results of %q, want %q", named, want)
 	}
 	for _, r := range got {
@@ -192,25 +192,24 @@ func TestBenchComparesWithAnOlderResult(t *testing.T) {
 func TestWrongBenchmarksAreRefused(t *testing.T) {
 	onFirstDriver(t, map[string]string{"bad.json": "{}\n"})
 	for line, part := range map[string]string{
-		"":                                  "accepts 1 arg",
-		"builtin: --depth -1":               "--depth -1, want 0 to",
-		"builtin: --depth deep":             `invalid argument "deep"`,
-		"builtin: --depth 5,5":              "--depth 5 is given twice",
-		"builtin: --depth=":                 `invalid argument ""`,
-		"builtin: --rows 0":                 "--rows 0, want 1 to 512",
-		"builtin: --rows 513":               "--rows 513, want 1 to 512",
-		"builtin: --prompt -1":              "--prompt -1, want 0 to",
-		"builtin: -n -1":                    "--tokens -1, want 0 to",
-		"builtin: --prompt 0 -n 0":          "nothing is left to measure",
-		"builtin: --repeat 0":               "--repeat 0, want 1 to",
-		"builtin: --json --markdown":        "[json markdown]",
-		"builtin: --kv windw":               `did you mean "window"?`,
-		"builtin: --budget 200%":            "more than the whole context",
-		"builtin: --kv snapkv --depth 10":   "observation window",
-		"builtin: --rows 2 --prefill exact": "give --prefill bounded",
-		"synthetic:llama-9b:q4_0":           `shape "llama-9b"`,
-		"synthetic:llama-7b":                "no weight type",
-		"synthetic:llama-7b:q9_9":           `weight type "q9_9"`,
+		"":                                "accepts 1 arg",
+		"builtin: --depth -1":             "--depth -1, want 0 to",
+		"builtin: --depth deep":           `invalid argument "deep"`,
+		"builtin: --depth 5,5":            "--depth 5 is given twice",
+		"builtin: --depth=":               `invalid argument ""`,
+		"builtin: --rows 0":               "--rows 0, want 1 to 64",
+		"builtin: --rows 65":              "--rows 65, want 1 to 64",
+		"builtin: --prompt -1":            "--prompt -1, want 0 to",
+		"builtin: -n -1":                  "--tokens -1, want 0 to",
+		"builtin: --prompt 0 -n 0":        "nothing is left to measure",
+		"builtin: --repeat 0":             "--repeat 0, want 1 to",
+		"builtin: --json --markdown":      "[json markdown]",
+		"builtin: --kv windw":             `did you mean "window"?`,
+		"builtin: --budget 200%":          "more than the whole context",
+		"builtin: --kv snapkv --depth 10": "observation window",
+		"synthetic:llama-9b:q4_0":         `shape "llama-9b"`,
+		"synthetic:llama-7b":              "no weight type",
+		"synthetic:llama-7b:q9_9":         `weight type "q9_9"`,
 		"builtin: --kv h2o --prefill-policy tova --depth 100": "cannot follow",
 	} {
 		vkdecode(t, append([]string{"bench"}, strings.Fields(line)...)...).want(t, exitUsage, part, "--help")
@@ -221,7 +220,7 @@ func TestWrongBenchmarksAreRefused(t *testing.T) {
 		"builtin: --csv .":                         "not a regular file",
 		"none.gguf":                                "none.gguf: no such file",
 		"synthetic:llama-14b:f32 --depth 16000000": "of weights to make",
-		"synthetic:llama-7b:q4_0 --depth 16000000": "lower --depth or --budget",
+		"synthetic:llama-7b:q4_0 --depth 16000000": "lower --depth, --budget or --rows",
 	} {
 		got := vkdecode(t, append([]string{"bench"}, strings.Fields(line)...)...)
 		got.want(t, exitFailure, part)

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"vkdecode/eval"
 	"vkdecode/h2o"
+	"vkdecode/vk"
 )
 
 // pplFlags are the flags of eval ppl beside those of every evaluation.
@@ -33,11 +35,12 @@ exp of the mean negative log likelihood of each token given those before it.
 
 A text is streamed from an empty cache, without a BOS token unless --bos asks for
 one. Every --offset begins a segment of its own, in every text. A budget in percent
-is of --tokens. --chunk 1 evicts after every token, as decoding does; larger chunks
+is of --tokens. --chunk 1 evicts after every token, as decoding does; settings are then
+streamed side by side, up to eight at once, each through its own cache. Larger chunks
 are faster and evict after each chunk.
 
 Without --kv, full is compared with the configured policy. --kl also streams the
-text through a full cache beside each policy and tells how far the two foretellings
+text through a full cache beside the policies and tells how far the foretellings
 are apart. Ctrl-C prints what there is and exits with 130; with --resume the same
 command goes on from there.`,
 		Example: `  vkdecode eval ppl model.gguf --text book.txt
@@ -186,65 +189,138 @@ func (p *perplexities) finished(s eval.Setting, seg *eval.Segment) (found eval.P
 	return found, ok
 }
 
-// judge evaluates one setting after the other. It stops quietly when ctx ends.
+// mostTogether are the rows of steps that are taken together, at most: matrix products take that many well, and all their
+// caches are held at once.
+const mostTogether = 8
+
+// judge evaluates the settings in their order, those that can go together side by side. It stops quietly when ctx ends.
 func (p *perplexities) judge(ctx context.Context, settings []h2o.Settings) error {
 	defer p.bar.done()
-	for i, kv := range settings {
-		p.bar.describe(fmt.Sprintf("%s %s, %d of %d", kv.Policy, kv.Budget, i+1, len(settings)))
-		if err := p.judgeOne(ctx, kv); err != nil || ctx.Err() != nil {
+	most := mostTogether
+	if p.kl {
+		most-- // the full cache has a row, too
+	}
+	for first := 0; first < len(settings); {
+		n := 1
+		for together := p.together(settings[first]); together && n < most && first+n < len(settings) && p.together(settings[first+n]); {
+			n++
+		}
+		p.describe(settings[first:first+n], first, len(settings))
+		if err := p.judgeGroup(ctx, settings[first:first+n]); err != nil || ctx.Err() != nil {
+			return err
+		}
+		first += n
+	}
+	return nil
+}
+
+// together tells whether a setting can be streamed beside others, whatever the segment.
+func (p *perplexities) together(kv h2o.Settings) bool {
+	return !slices.ContainsFunc(p.segments, func(seg *eval.Segment) bool {
+		plan, err := eval.StreamPlan(p.model, kv, len(seg.Tokens))
+		return err != nil || !plan.Stepwise()
+	})
+}
+
+// describe says on the bar which settings are under way.
+func (p *perplexities) describe(group []h2o.Settings, first, of int) {
+	what := fmt.Sprintf("%s %s, %d", group[0].Policy, group[0].Budget, first+1)
+	if last := len(group) - 1; last > 0 {
+		what = fmt.Sprintf("%s %s to %s %s, %d to %d", group[0].Policy, group[0].Budget, group[last].Policy, group[last].Budget, first+1, first+1+last)
+	}
+	p.bar.describe(fmt.Sprintf("%s of %d", what, of))
+}
+
+// judgeGroup reads all segments under settings that go together.
+func (p *perplexities) judgeGroup(ctx context.Context, group []h2o.Settings) error {
+	results := make([][]eval.Perplexity, len(group)) // by setting
+	for i, seg := range p.segments {
+		all, kept, err := p.judgeSegment(ctx, group, seg)
+		if err != nil {
+			return err
+		}
+		for n, r := range all {
+			if r.Tokens == 0 { // interrupted before there was anything to tell
+				continue
+			}
+			if err := p.emit(r, !kept[n] && r.Complete); err != nil {
+				return err
+			}
+			results[n] = append(results[n], r)
+			p.groups[i] = append(p.groups[i], r)
+		}
+	}
+	if len(p.segments) == 1 {
+		return nil
+	}
+	last := len(p.groups) - 1
+	for _, of := range results {
+		if len(of) == 0 {
+			continue
+		}
+		all := eval.Combine(of, len(p.segments))
+		p.groups[last] = append(p.groups[last], all)
+		if err := p.emit(all, false); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// judgeOne reads all segments under one setting.
-func (p *perplexities) judgeOne(ctx context.Context, kv h2o.Settings) error {
-	var results []eval.Perplexity
-	for i, seg := range p.segments {
+// judgeSegment reads a segment under settings that go together, but for those whose results were kept.
+func (p *perplexities) judgeSegment(ctx context.Context, group []h2o.Settings, seg *eval.Segment) (all []eval.Perplexity, kept []bool, err error) {
+	all, kept = make([]eval.Perplexity, len(group)), make([]bool, len(group))
+	var open []h2o.Settings
+	var places []int // of those in the group
+	for n, kv := range group {
 		plan, err := eval.StreamPlan(p.model, kv, len(seg.Tokens))
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		r, found := p.finished(eval.SettingOf(plan), seg)
-		if !found {
-			if ctx.Err() != nil {
-				break
-			}
-			if r, err = p.read(ctx, kv, seg); err != nil && ctx.Err() == nil {
-				return room(err, plan, p.device)
-			}
-			if r.Tokens == 0 { // interrupted before there was anything to tell
-				break
-			}
+		if all[n], kept[n] = p.finished(eval.SettingOf(plan), seg); !kept[n] {
+			open, places = append(open, kv), append(places, n)
 		}
-		if err := p.emit(r, !found && r.Complete); err != nil {
-			return err
-		}
-		results = append(results, r)
-		p.groups[i] = append(p.groups[i], r)
 	}
-	if len(p.segments) == 1 || len(results) == 0 {
-		return nil
+	if len(open) == 0 || ctx.Err() != nil {
+		return all, kept, nil
 	}
-	all := eval.Combine(results, len(p.segments))
-	last := len(p.groups) - 1
-	p.groups[last] = append(p.groups[last], all)
-	return p.emit(all, false)
+	read, err := p.read(ctx, open, seg)
+	if err != nil && ctx.Err() == nil {
+		return nil, nil, err
+	}
+	for i, r := range read {
+		all[places[i]] = r
+	}
+	return all, kept, nil
 }
 
-// read streams a segment through a cache of its own.
-func (p *perplexities) read(ctx context.Context, kv h2o.Settings, seg *eval.Segment) (eval.Perplexity, error) {
-	s, err := eval.OpenStream(ctx, p.model, kv, len(seg.Tokens), p.kl)
+// read streams a segment through caches of its own, side by side where there is room for all of them.
+func (p *perplexities) read(ctx context.Context, settings []h2o.Settings, seg *eval.Segment) ([]eval.Perplexity, error) {
+	s, err := eval.OpenStreams(ctx, p.model, settings, len(seg.Tokens), p.kl)
+	var full *vk.OutOfMemoryError
+	if half := len(settings) / 2; half > 0 && errors.As(err, &full) {
+		first, err := p.read(ctx, settings[:half], seg)
+		if err != nil {
+			return first, err
+		}
+		rest, err := p.read(ctx, settings[half:], seg)
+		return append(first, rest...), err
+	}
 	if err != nil {
-		return eval.Perplexity{}, err
+		plan, failed := eval.StreamPlan(p.model, settings[0], len(seg.Tokens))
+		if failed != nil {
+			return nil, failed
+		}
+		return nil, room(err, plan, p.device)
 	}
 	defer s.Close()
 	before := p.done
-	r, err := s.Read(ctx, seg, func(done int) {
+	read, err := s.Read(ctx, seg, func(done int) {
 		p.done = before + done
 		p.bar.set(int64(p.done))
 	})
-	r.Model, r.ModelHash, r.Device = p.name, p.hash, p.device.Info.Name
-	return r, err
+	for i := range read {
+		read[i].Model, read[i].ModelHash, read[i].Device = p.name, p.hash, p.device.Info.Name
+	}
+	return read, err
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -239,7 +240,53 @@ func TestEvalResumes(t *testing.T) {
 	vkdecode(t, append(ppl, args...)...).want(t, exitFailure, "r.jsonl:1 is no result")
 }
 
-// endlessEval has one quick setting, and one that takes long: token by token.
+// Token by token, settings are streamed side by side: what is printed is in order, and each is what it is alone.
+func TestEvalStreamsSettingsSideBySide(t *testing.T) {
+	text, _ := passage(t)
+	onFirstDriver(t, map[string]string{"book.txt": text})
+	args := []string{"--text", "book.txt", "--offset", "0,1000", "--tokens", "60", "--chunk", "1", "--kl", "--budget", "20%,40%"}
+	got := evaluated(t, append(args, "--kv", "full,h2o,snapkv:window=4,window,streaming,tova", "--resume", "r.jsonl")...) // snapkv goes alone
+	if want := slices.Repeat([]string{"full 100%", "h2o 20%", "h2o 40%"}, 3); !slices.Equal(names(got)[:9], want) {       // by segment, and combined
+		t.Errorf("results of %q, want first %q", names(got), want)
+	}
+	by := map[string]eval.Perplexity{}
+	for _, r := range got {
+		by[fmt.Sprint(r.Policy, r.Budget, r.Offset, r.Segments)] = r
+	}
+	if len(by) != 11*3 || len(got) != 11*3 {
+		t.Fatalf("%d results, %d of them different", len(got), len(by))
+	}
+	for _, policy := range []string{"full", "h2o", "snapkv:window=4", "window", "streaming", "tova"} {
+		for _, r := range evaluated(t, append(args, "--kv", policy, "--budget", "20%")...) {
+			other, ok := by[fmt.Sprint(r.Policy, r.Budget, r.Offset, r.Segments)]
+			if !ok || !(math.Abs(other.PPL/r.PPL-1) <= 1e-5) || !(math.Abs(*other.KL-*r.KL) <= 1e-5) || other.Setting != r.Setting || other.BytesHeld != r.BytesHeld {
+				t.Errorf("beside others %+v\nalone %+v", other, r)
+			}
+		}
+	}
+	// What is kept is not run again, also of a group.
+	b, err := os.ReadFile("r.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := slices.Collect(strings.Lines(string(b)))
+	if len(lines) != 22 {
+		t.Fatalf("%d results kept", len(lines))
+	}
+	write(t, "r.jsonl", strings.Join(append(lines[:1:1], lines[3:]...), ""))
+	again := evaluated(t, append(args, "--kv", "full,h2o,snapkv:window=4,window,streaming,tova", "--resume", "r.jsonl")...)
+	anew := 0
+	for _, r := range again {
+		if was := by[fmt.Sprint(r.Policy, r.Budget, r.Offset, r.Segments)]; r.Segments == 1 && was.TPS != r.TPS {
+			anew++
+		}
+	}
+	if anew != 2 || len(again) != len(got) {
+		t.Errorf("%d results, %d of them anew, want 2 of %d", len(again), anew, len(got))
+	}
+}
+
+// endlessEval has one setting that takes long: token by token.
 func endlessEval(text string) (files map[string]string, args []string) {
 	return map[string]string{"book.txt": strings.Repeat(text, 100)},
 		[]string{"eval", "ppl", builtinName, "--text", "book.txt", "--tokens", "100000", "--kv", "window", "--budget", "16", "--chunk", "1", "--csv", "r.csv", "--resume", "r.jsonl"}
@@ -280,15 +327,16 @@ func TestAnInterruptedEvalPrintsWhatThereIs(t *testing.T) {
 	})
 }
 
+// Two settings are under way side by side, in the second segment.
 func TestCtrlCEndsAnEvalWith130(t *testing.T) {
 	text, _ := passage(t)
 	files, args := endlessEval(text)
 	onFirstDriver(t, files)
-	cmd, stdout, stderr := program(t, slices.Concat(args, []string{"--kv", "full,window", "--tokens", "3000"})...)
+	cmd, stdout, stderr := program(t, slices.Concat(args, []string{"--kv", "full,window", "--offset", "0,1000", "--tokens", "3000", "--json"})...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for { // until full is finished
+	for { // until the first segment is finished
 		if b, err := os.ReadFile("r.jsonl"); err == nil && len(b) > 0 {
 			break
 		}
@@ -301,8 +349,14 @@ func TestCtrlCEndsAnEvalWith130(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
-	if !strings.Contains(stdout.String(), "\nfull    100%") {
-		t.Errorf("stdout %q", stdout)
+	got := readLines(t, stdout.String())
+	if len(got) != 4 && len(got) != 6 || !got[0].Complete || !got[1].Complete {
+		t.Fatalf("%+v, want both settings of the first segment, perhaps of the second, and what they come to together", got)
+	}
+	for i, r := range got {
+		if want := []string{"full", "window"}[i%2]; r.Policy != want || i > 1 && r.Complete || r.Tokens != got[i-i%2].Tokens {
+			t.Errorf("result %d of %d: %+v", i, len(got), r)
+		}
 	}
 }
 
