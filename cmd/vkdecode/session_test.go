@@ -41,7 +41,7 @@ func inOneSession(t *testing.T, first, second runJSON, args ...string) (tokens [
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := openModel(t.Context(), c, builtinName, 0, io.Discard)
+	l, err := openModel(inProcess(t), c, builtinName, 0, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestRunRefusesSessionsItCannotGoOnFrom(t *testing.T) {
 // An interrupted generation can go on; of an interrupted prompt nothing is saved.
 func TestAnInterruptSavesWhatCanGoOn(t *testing.T) {
 	onFirstDriver(t, nil)
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(inProcess(t))
 	stdout := &after{writes: 20, then: cancel}
 	var stderr bytes.Buffer
 	if code := run(ctx, append(endless, "-n", "20000", "--save-session", "s"), nil, stdout, &stderr); code != exitInterrupted {
@@ -202,7 +202,7 @@ func TestAnInterruptSavesWhatCanGoOn(t *testing.T) {
 	if err := syscall.Mkfifo("pipe", 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel = context.WithCancel(t.Context())
+	ctx, cancel = context.WithCancel(inProcess(t))
 	go func() {
 		pipe, err := os.Open("pipe")
 		if err != nil {

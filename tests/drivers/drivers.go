@@ -78,6 +78,19 @@ func Use(t *testing.T, driver string) (sel string) {
 	return "auto"
 }
 
+// MesaCache is where Mesa's drivers keep what they have compiled, as MESA_SHADER_CACHE_DIR has it: for tests that choose
+// another folder for our own caches, but do not want shaders compiled again.
+func MesaCache() string {
+	if dir := os.Getenv("MESA_SHADER_CACHE_DIR"); dir != "" {
+		return dir
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return os.TempDir()
+	}
+	return dir
+}
+
 // environment guards the variables that the loader reads when an instance is made.
 var environment sync.Mutex
 
