@@ -40,6 +40,15 @@ func Together(t *testing.T, f func(t *testing.T, d *vk.Device)) {
 	each(t, f, (*testing.T).Parallel)
 }
 
+// First is the first driver's device, with validation, which the whole process shares: for what does not depend on the
+// driver. A validation message fails the test.
+func First(t *testing.T) *vk.Device {
+	t.Helper()
+	d := shared(t, Names()[0])
+	t.Cleanup(func() { failOnMessages(t, d.Instance()) })
+	return d
+}
+
 func each(t *testing.T, f func(t *testing.T, d *vk.Device), begin func(*testing.T)) {
 	t.Helper()
 	for _, name := range Names() {
