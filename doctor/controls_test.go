@@ -15,7 +15,7 @@ import (
 
 // A check that passes whatever the reference says checks nothing: each fails when its part of it is forged.
 func TestForgedReferencesAreFound(t *testing.T) {
-	x := examOf(t, drivers.Open(t, drivers.Names()[0], false))
+	x := examOf(t, drivers.First(t))
 	p, err := x.admit(x.Tuning)
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestDifferentHeadsAreCounted(t *testing.T) {
 
 // A decode that does not stop at the end token has processed what came after it.
 func TestStepsAfterAnEndTokenWouldBeSeen(t *testing.T) {
-	x := examOf(t, drivers.Open(t, drivers.Names()[0], false))
+	x := examOf(t, drivers.First(t))
 	p, err := x.admit(x.Tuning)
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestStepsAfterAnEndTokenWouldBeSeen(t *testing.T) {
 
 // Of many dispatches two that changed places leave wrong words.
 func TestDispatchesOutOfOrderWouldBeSeen(t *testing.T) {
-	x := examOf(t, drivers.Open(t, drivers.Names()[0], false))
+	x := examOf(t, drivers.First(t))
 	p, err := x.admit(x.Tuning)
 	if err != nil {
 		t.Fatal(err)

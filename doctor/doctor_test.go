@@ -61,7 +61,7 @@ func TestTheQuickCheckPassesOnGoodDevices(t *testing.T) {
 }
 
 func TestAnInterruptedExaminationHasNoVerdict(t *testing.T) {
-	x := examOf(t, drivers.Open(t, drivers.Names()[0], false))
+	x := examOf(t, drivers.First(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	x.Emit = func(Result) { cancel() }
 	if _, err := x.Run(ctx); !errors.Is(err, context.Canceled) {
@@ -84,7 +84,6 @@ func moduleOf(t *testing.T, k shaders.Kernel, v shaders.Variant) *vk.Module {
 
 // Paths and forms that compute wrong are found and left out, and the device goes on without them.
 func TestWrongPathsAreTurnedOff(t *testing.T) {
-	driver := drivers.Names()[0]
 	for _, c := range []struct {
 		name   string
 		kernel shaders.Kernel
@@ -97,7 +96,7 @@ func TestWrongPathsAreTurnedOff(t *testing.T) {
 		{"rms_norm in two forms", shaders.RmsNorm{}, []string{""}, 2, func(f []shaders.Form) []string { return []string{formNames[f[0]], formNames[f[1]]} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			x := examOf(t, drivers.Open(t, driver, false))
+			x := examOf(t, drivers.First(t))
 			wrong := append([]shaders.Form{x.Tuning.Form}, slices.DeleteFunc(slices.Clone(forms), func(f shaders.Form) bool { return f == x.Tuning.Form })...)
 			for _, cache := range c.caches {
 				for _, f := range wrong[:max(1, c.forms)] {
@@ -128,7 +127,7 @@ func TestWrongPathsAreTurnedOff(t *testing.T) {
 
 // What no other way stands in for makes the device unfit.
 func TestAWrongKernelMakesTheDeviceUnfit(t *testing.T) {
-	x := examOf(t, drivers.Open(t, drivers.Names()[0], false))
+	x := examOf(t, drivers.First(t))
 	for _, f := range forms {
 		drivers.Break(t, moduleOf(t, shaders.RmsNorm{}, shaders.Variant{Form: f}))
 	}

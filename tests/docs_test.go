@@ -12,6 +12,7 @@ import (
 
 	"vkdecode/eval/data"
 	"vkdecode/h2o"
+	"vkdecode/tests/drivers"
 )
 
 // command is one line of a document that begins with "$ " in a block marked sh, and what the document shows below it.
@@ -81,7 +82,7 @@ func TestDocumentedCommandsWork(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", bin, "../cmd/vkdecode").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	environment := append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home)
+	environment := append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home, "MESA_SHADER_CACHE_DIR="+drivers.MesaCache())
 	if device := os.Getenv("VKDECODE_TEST_DEVICE"); device != "" {
 		environment = append(environment, "VKDECODE_DEVICE_SELECT="+device)
 	}

@@ -170,11 +170,11 @@ func TestOtherRunsAreNotTheSame(t *testing.T) {
 // A budget that is never exceeded changes nothing at all.
 func TestBudgetForAllTokensEqualsFull(t *testing.T) {
 	drivers.Together(t, func(t *testing.T, d *vk.Device) {
-		m, ids := builtinOn(t, d), passageIDs(t)[:150]
+		m, ids := builtinOn(t, d), passageIDs(t)[:70]
 		for _, chunk := range []int{1, 32} {
 			full := watch(t, m, fullKV(chunk), ids, true)
 			for _, policy := range []string{"h2o", "window", "streaming"} {
-				for _, budget := range []string{"150", "149", "1000", "100%"} {
+				for _, budget := range []string{"70", "69", "1000", "100%"} {
 					h := watch(t, m, kv(policy, budget, 0.5, chunk), ids, true)
 					same := true
 					for i, step := range h.steps {
@@ -183,8 +183,8 @@ func TestBudgetForAllTokensEqualsFull(t *testing.T) {
 					if err := checkKept(h, lastOf(len(ids), 0)); err != nil {
 						same = false
 					}
-					if evicts := budget == "149"; same == evicts {
-						t.Errorf("chunk %d, %s with a budget of %s for 150 tokens: same as full %v", chunk, policy, budget, same)
+					if evicts := budget == "69"; same == evicts {
+						t.Errorf("chunk %d, %s with a budget of %s for 70 tokens: same as full %v", chunk, policy, budget, same)
 					}
 				}
 			}

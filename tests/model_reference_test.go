@@ -120,8 +120,7 @@ func TestSmolLM2AgreesWithTheReference(t *testing.T) {
 		m := smollm2On(t, d)
 		kinds := []string{"f32", "f16"}
 		if slow(d) {
-			kinds = kinds[1:] // what run uses; f32 on one prompt
-			comparePrompt(t, m, &r, 0, 8, "f32")
+			kinds = kinds[1:] // what run uses; f32 is the small models' matter
 		}
 		for i := range r.Prompts {
 			comparePrompt(t, m, &r, i, 64, kinds...)

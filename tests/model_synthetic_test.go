@@ -40,7 +40,7 @@ func TestSyntheticModelsDecode(t *testing.T) {
 				t.Errorf("%s: %d bytes held, %d planned", kind, held, s.Bytes())
 			}
 			session := openSession(t, m, fullKV(16), 40)
-			logits := promptLogits(t, session, []int32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10})
+			logits := promptLogits(t, session, []int32{1, 2, 3, 4, 5})
 			mean, square := 0.0, 0.0
 			for _, v := range logits {
 				mean += float64(v) / float64(len(logits))
@@ -49,8 +49,8 @@ func TestSyntheticModelsDecode(t *testing.T) {
 			if deviation := math.Sqrt(square - mean*mean); !(deviation > 0.2 && deviation < 5) {
 				t.Errorf("%s: logits of mean %g and deviation %g, want about 0 and 1", kind, mean, deviation)
 			}
-			if n := len(greedy(t, session, 10)); n != 10 {
-				t.Errorf("%s: %d tokens decoded, want 10", kind, n)
+			if n := len(greedy(t, session, 3)); n != 3 {
+				t.Errorf("%s: %d tokens decoded, want 3", kind, n)
 			}
 			session.Close()
 			m.Close()

@@ -56,10 +56,13 @@ func TestGPUTuningAgreesWithTheReference(t *testing.T) {
 				info.Kind = "discrete"
 				e := runtime.NewEngine(d)
 				e.Tuning = runtime.TuningFor(info)
-				m := loadOn(t, e, "testdata/llama/"+name+".gguf")
+				m, ids := loadOn(t, e, "testdata/llama/"+name+".gguf"), want.IDs
+				if slow(d) {
+					ids = ids[:9] // a chunk and a part of one
+				}
 				for _, chunk := range []int{1, 7} {
-					got := promptLogits(t, openSession(t, m, fullKV(chunk), len(want.IDs)), want.IDs)
-					if e := nmse(got, want.Logits); !(e <= errorF32) {
+					got := promptLogits(t, openSession(t, m, fullKV(chunk), len(ids)), ids)
+					if e := nmse(got, want.Logits[:len(ids)*m.Vocab]); !(e <= errorF32) {
 						t.Errorf("chunk %d: NMSE %.2e, want %.0e at most", chunk, e, errorF32)
 					}
 				}

@@ -45,7 +45,7 @@ type opCase interface {
 
 // TestKernelsAgreeWithTheirTwins runs every case in every form that the device has, and asks that no module is left out.
 func TestKernelsAgreeWithTheirTwins(t *testing.T) {
-	drivers.Together(t, func(t *testing.T, d *vk.Device) {
+	drivers.TogetherInThreads(t, func(t *testing.T, d *vk.Device) {
 		b := &bench{d, map[string]*vk.Pipeline{}, map[string]bool{}}
 		defer b.close()
 		for _, op := range ops {

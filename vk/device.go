@@ -27,6 +27,7 @@ type Device struct {
 	mu       sync.Mutex // guards the sets below and the buffers' views
 	buffers  map[*Buffer]struct{}
 	pipes    map[*Pipeline]struct{}
+	compiled map[compiledKey]*compiled
 	commands map[*Commands]struct{}
 }
 
@@ -44,6 +45,7 @@ func (in *Instance) Open(info DeviceInfo) (*Device, error) {
 		raw:      in.describe(info.Index),
 		buffers:  map[*Buffer]struct{}{},
 		pipes:    map[*Pipeline]struct{}{},
+		compiled: map[compiledKey]*compiled{},
 		commands: map[*Commands]struct{}{},
 	}
 	if s := C.shim_open(in.shim, in.devices[info.Index], &d.raw, &d.shim); s.result != 0 {

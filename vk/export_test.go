@@ -20,3 +20,6 @@ func (b *block) Whole() bool { return len(b.free) == 1 && b.free[0] == span{0, b
 func (b *Buffer) Unmap() { b.block.data = nil }
 
 func (d *Device) CacheBody(file []byte) []byte { return d.cacheBody(file) }
+
+// Compiled is how many pipelines the driver has.
+func (d *Device) Compiled() int { return len(d.compiled) }

@@ -79,7 +79,7 @@ func (op *Op) checkDispatch(d *Device) error {
 		}
 	}
 	switch {
-	case op.Pipeline.shim.pipeline == 0:
+	case op.Pipeline.compiled == nil:
 		return fmt.Errorf("the pipeline was freed")
 	case op.Pipeline.device != d:
 		return fmt.Errorf("the pipeline belongs to another device")

@@ -6,6 +6,7 @@ import "C"
 import (
 	"encoding/binary"
 	"fmt"
+	"sync"
 	"unsafe"
 
 	vulkan "github.com/vulkan-go/vulkan"
@@ -55,48 +56,95 @@ type Module struct {
 
 // Pipeline is a module compiled for some constants.
 type Pipeline struct {
-	Module *Module
-	device *Device
-	shim   C.shim_pipeline
+	Module    *Module
+	device    *Device
+	*compiled // nil once freed
+}
+
+// compiled is what pipelines of the same module and constants share: drivers compile slowly.
+type compiled struct {
+	key  compiledKey
+	shim C.shim_pipeline
+	err  error
+	once sync.Once // compiles
+	uses int       // pipelines that are not freed
+}
+
+type compiledKey struct {
+	module    *Module
+	code      *byte // what the module has now: the same memory is the same code
+	constants string
 }
 
 const spirvMagic = 0x07230203
 
 // NewPipeline compiles a module; constants[i] becomes the constant with id i, and by our convention constant 0 is the
-// workgroup's size along x. It may be called from several goroutines at once.
+// workgroup's size along x. While there is a pipeline of the same module and constants nothing is compiled. It may be called
+// from several goroutines at once.
 func (d *Device) NewPipeline(m *Module, constants []uint32) (*Pipeline, error) {
 	if err := d.checkModule(m, constants); err != nil {
 		return nil, fmt.Errorf("vk: pipeline %q: %w", m.Name, err)
 	}
+	p := &Pipeline{Module: m, device: d, compiled: d.use(m, constants)}
+	p.once.Do(func() { p.shim, p.err = d.compile(m, constants) })
+	d.mu.Lock()
+	d.pipes[p] = struct{}{}
+	d.mu.Unlock()
+	if err := p.err; err != nil {
+		p.Free()
+		return nil, err
+	}
+	return p, nil
+}
+
+// use finds what is compiled of a module, or makes room for it.
+func (d *Device) use(m *Module, constants []uint32) *compiled {
+	var text []byte
+	for _, c := range constants {
+		text = binary.LittleEndian.AppendUint32(text, c)
+	}
+	key := compiledKey{m, &m.Code[0], string(text)}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.compiled[key]
+	if c == nil {
+		c = &compiled{key: key}
+		d.compiled[key] = c
+	}
+	c.uses++
+	return c
+}
+
+func (d *Device) compile(m *Module, constants []uint32) (p C.shim_pipeline, err error) {
 	types := make([]C.uint32_t, len(m.Bindings))
 	for i, b := range m.Bindings {
 		types[i] = C.uint32_t(b.descriptor())
 	}
-	p := &Pipeline{Module: m, device: d}
 	d.cache.RLock()
 	s := C.shim_pipeline_create(d.shim, unsafe.Pointer(&m.Code[0]), C.size_t(len(m.Code)), unsafe.SliceData(types), C.uint32_t(len(types)),
-		C.uint32_t(m.PushBytes), (*C.uint32_t)(unsafe.SliceData(constants)), C.uint32_t(len(constants)), C.uint64_t(d.cache.handle), &p.shim)
+		C.uint32_t(m.PushBytes), (*C.uint32_t)(unsafe.SliceData(constants)), C.uint32_t(len(constants)), C.uint64_t(d.cache.handle), &p)
 	d.cache.RUnlock()
 	if s.result != 0 {
-		return nil, failure(s, m.Name)
+		return C.shim_pipeline{}, failure(s, m.Name)
 	}
-	d.name(vulkan.ObjectTypePipeline, uint64(p.shim.pipeline), m.Name)
-	d.mu.Lock()
-	d.pipes[p] = struct{}{}
-	d.mu.Unlock()
+	d.name(vulkan.ObjectTypePipeline, uint64(p.pipeline), m.Name)
 	return p, nil
 }
 
-// Free destroys the pipeline; no recording may use it any more. Twice is once.
+// Free gives the pipeline back; no recording may use it any more. Twice is once.
 func (p *Pipeline) Free() {
-	p.device.mu.Lock()
-	_, live := p.device.pipes[p]
-	delete(p.device.pipes, p)
-	p.device.mu.Unlock()
-	if live {
-		C.shim_pipeline_destroy(p.device.shim, p.shim)
-		p.shim = C.shim_pipeline{}
+	d := p.device
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, live := d.pipes[p]; !live {
+		return
 	}
+	delete(d.pipes, p)
+	if p.uses--; p.uses == 0 {
+		delete(d.compiled, p.key)
+		C.shim_pipeline_destroy(d.shim, p.shim)
+	}
+	p.compiled = nil
 }
 
 func (b Binding) descriptor() vulkan.DescriptorType {

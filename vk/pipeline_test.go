@@ -1,6 +1,7 @@
 package vk_test
 
 import (
+	"bytes"
 	"strings"
 	"sync"
 	"testing"
@@ -58,6 +59,47 @@ func TestPipelinesCompileConcurrently(t *testing.T) {
 			})
 		}
 		group.Wait()
+	})
+}
+
+func TestEqualPipelinesAreCompiledOnce(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		m, before := module(t, "scale"), d.Compiled()
+		made := func(m *vk.Module, factor uint32) *vk.Pipeline {
+			t.Helper()
+			p, err := d.NewPipeline(m, []uint32{64, factor})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(p.Free)
+			return p
+		}
+		first, second := made(m, 3), made(m, 3)
+		if n := d.Compiled() - before; n != 1 {
+			t.Errorf("%d compiled, want 1", n)
+		}
+		made(m, 4)
+		changed := *m
+		changed.Code = bytes.Clone(m.Code) // as tests do that break kernels
+		made(&changed, 3)
+		if n := d.Compiled() - before; n != 3 {
+			t.Errorf("%d compiled, want one for other constants and one for other code beside the first", n)
+		}
+		first.Free()
+		first.Free()
+		x, y := buffer(t, d, "x", 256), buffer(t, d, "y", 256)
+		write(t, d, x.All(), count(64))
+		run(t, d, scale(second, x.All(), y.All(), 5, 64))
+		if got := word(read(t, d, y.All()), 7); got != 3*7+5 {
+			t.Errorf("after the other was freed: y[7] = %d, want 26", got)
+		}
+		if err := d.Run(scale(first, x.All(), y.All(), 5, 64)); err == nil || !strings.Contains(err.Error(), "freed") {
+			t.Errorf("the freed one runs: %v", err)
+		}
+		second.Free()
+		if n := d.Compiled() - before; n != 2 {
+			t.Errorf("%d left, want 2", n)
+		}
 	})
 }
 

@@ -230,7 +230,7 @@ func TestWrongBenchmarksAreRefused(t *testing.T) {
 
 func TestAnInterruptedBenchmarkTellsWhatThereIs(t *testing.T) {
 	onFirstDriver(t, nil)
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(inProcess(t))
 	stdout := &after{writes: 2, then: cancel} // with the second result of the first depth
 	var stderr bytes.Buffer
 	code := run(ctx, append(slices.Clone(tiny), "--depth", "10,20,30", "--budget", "8", "--json", "--csv", "r.csv"), nil, stdout, &stderr)
@@ -241,7 +241,7 @@ func TestAnInterruptedBenchmarkTellsWhatThereIs(t *testing.T) {
 	if csv, err := os.ReadFile("r.csv"); err != nil || bytes.Count(csv, []byte("\n")) != 3 {
 		t.Errorf("%v: %s", err, csv)
 	}
-	cancelled, stop := context.WithCancel(t.Context())
+	cancelled, stop := context.WithCancel(inProcess(t))
 	stop()
 	var nothing bytes.Buffer
 	if code := run(cancelled, tiny, nil, &nothing, &stderr); code != exitInterrupted || nothing.Len() > 0 {

@@ -77,7 +77,7 @@ func diagnose(cmd *cobra.Command, own bool) (_ *doctorReport, err error) {
 	}
 	stderr := cmd.ErrOrStderr()
 	verbose, _ := cmd.Flags().GetCount("verbose")
-	l := &loaded{}
+	l := &loaded{keeper: keeperOf(cmd.Context(), c)}
 	if l.instance, err = vk.NewInstance(vk.Options{Validation: c.Device.Validation}); err != nil {
 		return nil, err
 	}

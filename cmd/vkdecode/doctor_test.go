@@ -22,7 +22,6 @@ func atFirstUse(t *testing.T, files map[string]string) (verdict func() string) {
 	t.Helper()
 	onFirstDriver(t, files)
 	t.Setenv("VKDECODE_DEVICE_NO_CHECK", "false")
-	t.Setenv("MESA_SHADER_CACHE_DIR", os.Getenv("XDG_CACHE_HOME")) // what the driver has compiled is not part of it
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	return func() string {
 		t.Helper()
@@ -89,7 +88,7 @@ func TestADamagedVerdictIsMadeAnew(t *testing.T) {
 
 func TestAnInterruptedCheckLeavesNoVerdict(t *testing.T) {
 	verdict := atFirstUse(t, nil)
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(inProcess(t))
 	cancel()
 	if code := run(ctx, shortRun(), strings.NewReader(""), io.Discard, io.Discard); code != exitInterrupted || verdict() != "" {
 		t.Errorf("exit code %d, want %d; verdict %q", code, exitInterrupted, verdict())

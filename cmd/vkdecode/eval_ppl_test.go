@@ -301,7 +301,7 @@ func TestAnInterruptedEvalPrintsWhatThereIs(t *testing.T) {
 		}
 		// How long the program takes to begin is not known: wait longer until something has been processed.
 		for wait := time.Second / 2; ; wait *= 2 {
-			ctx, cancel := context.WithTimeout(t.Context(), wait)
+			ctx, cancel := context.WithTimeout(inProcess(t), wait)
 			var stdout, stderr bytes.Buffer
 			code := run(ctx, append(args, "--json"), nil, &stdout, &stderr)
 			cancel()

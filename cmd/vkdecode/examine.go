@@ -72,11 +72,11 @@ func (l *loaded) quick(ctx context.Context, info vk.DeviceInfo, folder string, k
 // onDevice examines a device, opened for that alone: what an examination compiles is none of a run's business, and what
 // it breaks neither.
 func (l *loaded) onDevice(info vk.DeviceInfo, folder string, keep bool, verbose int, stderr io.Writer, examine func(x *doctor.Exam) error) (*doctor.Exam, error) {
-	d, err := l.instance.Open(info)
+	d, err := l.keeper.open(l.instance, info)
 	if err != nil {
 		return nil, err
 	}
-	defer d.Close()
+	defer l.keeper.close(d)
 	if keep {
 		noteError(d.UsePipelineCache(filepath.Join(folder, "doctor")), verbose, stderr)
 	}

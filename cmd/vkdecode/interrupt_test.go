@@ -25,7 +25,7 @@ var endless = []string{"run", builtinName, "--raw", "-p", "Prince Andrew", "-n",
 
 func TestAnInterruptBeforeTheWorkPrintsNothing(t *testing.T) {
 	onFirstDriver(t, nil)
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(inProcess(t))
 	cancel()
 	var stdout, stderr bytes.Buffer
 	if code := run(ctx, append(prince, "--json", "--logits", "l.npy"), nil, &stdout, &stderr); code != exitInterrupted || stdout.Len() > 0 {
@@ -43,7 +43,7 @@ func TestAnInterruptEndsTheLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(inProcess(t))
 	cancel()
 	if l, err := openModel(ctx, c, builtinName, 0, io.Discard); err != context.Canceled && !strings.Contains(err.Error(), context.Canceled.Error()) {
 		t.Errorf("%v, %v", l, err)
@@ -52,7 +52,7 @@ func TestAnInterruptEndsTheLoad(t *testing.T) {
 
 func TestAnInterruptEndsTheWaitForAPrompt(t *testing.T) {
 	onFirstDriver(t, nil)
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(inProcess(t))
 	never, _ := io.Pipe()
 	cancel()
 	if code := run(ctx, []string{"run", builtinName, "-f", "-"}, never, io.Discard, io.Discard); code != exitInterrupted {
@@ -66,7 +66,7 @@ func TestAnInterruptInThePromptReportsWhatThereIs(t *testing.T) {
 		if err := syscall.Mkfifo("pipe", 0o600); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(inProcess(t))
 		log := make(chan string)
 		go func() {
 			pipe, err := os.Open("pipe")
@@ -122,7 +122,7 @@ func (a *after) Write(p []byte) (int, error) {
 func TestAnInterruptWhileDecodingReportsWhatThereIs(t *testing.T) {
 	onFirstDriver(t, nil)
 	for _, extra := range [][]string{nil, {"--evict-log", "e.jsonl"}, {"--record-each-step"}, {"--temp", "1", "--seed", "1"}} { // replayed, and step by step
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(inProcess(t))
 		stdout := &after{writes: 20, then: cancel}
 		var stderr bytes.Buffer
 		code := run(ctx, slices.Concat(endless, []string{"--kv-state", "s.json"}, extra), nil, stdout, &stderr)

@@ -22,6 +22,7 @@ import (
 // loaded is a model on an open device.
 type loaded struct {
 	instance *vk.Instance
+	keeper   keeper
 	device   *vk.Device
 	engine   *runtime.Engine
 	model    *model.Model
@@ -90,7 +91,7 @@ func openDevice(ctx context.Context, c *configuration, verbose int, stderr io.Wr
 		return nil, err
 	}
 	go shaders.Fingerprint() // verdicts ask for it; meanwhile drivers are loaded
-	l := &loaded{}
+	l := &loaded{keeper: keeperOf(ctx, c)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.close())
@@ -107,7 +108,7 @@ func openDevice(ctx context.Context, c *configuration, verbose int, stderr io.Wr
 	if err != nil {
 		return nil, err
 	}
-	if l.device, err = l.instance.Open(info); err != nil {
+	if l.device, err = l.keeper.open(l.instance, info); err != nil {
 		return nil, err
 	}
 	l.usePipelineCache(verbose, stderr)
@@ -199,7 +200,7 @@ func (l *loaded) close() error {
 		l.model.Close()
 	}
 	if l.device != nil {
-		l.device.Close()
+		l.keeper.close(l.device)
 	}
 	if l.instance == nil {
 		return nil

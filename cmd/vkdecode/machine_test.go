@@ -26,6 +26,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	os.Setenv("MESA_SHADER_CACHE_DIR", drivers.MesaCache())
 	os.Setenv("XDG_CACHE_HOME", cache) // one for all tests, and not the developer's
 	code := m.Run()
 	os.RemoveAll(cache)

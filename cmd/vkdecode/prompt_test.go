@@ -29,7 +29,7 @@ func TestPromptComesInEveryForm(t *testing.T) {
 		}
 	}
 	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), slices.Concat([]string{"run", builtinName, "-f", "-", "--json"}, onlyPrompt), strings.NewReader("Prince Andrew"), &stdout, &stderr)
+	code := run(inProcess(t), slices.Concat([]string{"run", builtinName, "-f", "-", "--json"}, onlyPrompt), strings.NewReader("Prince Andrew"), &stdout, &stderr)
 	var r runJSON
 	result{code, stdout.String(), stderr.String()}.read(t, &r)
 	if !slices.Equal(r.PromptTokens, want) {

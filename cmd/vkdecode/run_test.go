@@ -203,7 +203,7 @@ func TestRunPrintsEachTokenAsItComes(t *testing.T) {
 	onFirstDriver(t, nil)
 	var stdout writes
 	var stderr bytes.Buffer
-	if code := run(t.Context(), prince, strings.NewReader(""), &stdout, &stderr); code != exitOK {
+	if code := run(inProcess(t), prince, strings.NewReader(""), &stdout, &stderr); code != exitOK {
 		t.Fatal(code, stderr.String())
 	}
 	if text := runReported(t, prince...).Text; stdout.String() != text+"\n" || stdout.count != 41 {

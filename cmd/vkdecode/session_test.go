@@ -41,7 +41,7 @@ func inOneSession(t *testing.T, first, second runJSON, args ...string) (tokens [
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := openModel(t.Context(), c, builtinName, 0, io.Discard)
+	l, err := openModel(inProcess(t), c, builtinName, 0, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,12 +76,14 @@ const turn = "Prince Andrew looked at the sky, and the Emperor, with his staff, 
 func TestASessionGoesOnInAnotherProcess(t *testing.T) {
 	eachDriver(t, func(t *testing.T) {
 		all := [][]string{{"--kv", "h2o", "--ctx", "100", "--kv-type", "q8_0/q4_0"}, {"--kv", "snapkv:window=8", "--budget", "20", "--ctx", "200"}}
-		if strings.HasSuffix(t.Name(), drivers.SwiftShader) { // it compiles slowly, and every process compiles anew
-			all = all[:1]
+		var short []string
+		if strings.HasSuffix(t.Name(), drivers.SwiftShader) { // it compiles slowly, the products of several rows most of all, and every process compiles anew
+			all, short = all[:1], []string{"--chunk", "1"}
 		}
 		for _, settings := range all {
+			settings = append(settings, short...)
 			first := reportOf(t, slices.Concat([]string{"run", builtinName, "-p", turn, "-n", "30", "--temp", "0", "--save-session", "s"}, settings)...)
-			second := reportOf(t, "run", builtinName, "-p", ", where he said that", "-n", "30", "--temp", "0", "--load-session", "s", "--save-session", "t")
+			second := reportOf(t, slices.Concat([]string{"run", builtinName, "-p", ", where he said that", "-n", "30", "--temp", "0", "--load-session", "s", "--save-session", "t"}, short)...)
 			if n := len(first.PromptTokens) + 29; second.SessionTokens != n || second.PromptTokens[0] != first.Tokens[29] || second.KV.Seen != n+len(second.PromptTokens)+29 || second.KV.Type != first.KV.Type {
 				t.Errorf("%v: %+v after %+v", settings, second, first)
 			}
@@ -89,7 +91,7 @@ func TestASessionGoesOnInAnotherProcess(t *testing.T) {
 			if !slices.Equal(tokens, second.Tokens) || hash != second.LogitsHash {
 				t.Errorf("%v: %v, in one session %v", settings, second.Tokens, tokens)
 			}
-			if third := reportOf(t, "run", builtinName, "--prompt-tokens", "5,6", "-n", "1", "--load-session", "t"); third.SessionTokens != second.KV.Seen || len(third.PromptTokens) != 3 {
+			if third := reportOf(t, slices.Concat([]string{"run", builtinName, "--prompt-tokens", "5,6", "-n", "1", "--load-session", "t"}, short)...); third.SessionTokens != second.KV.Seen || len(third.PromptTokens) != 3 {
 				t.Errorf("%v: the third turn: %+v", settings, third)
 			}
 		}
@@ -190,7 +192,7 @@ func TestRunRefusesSessionsItCannotGoOnFrom(t *testing.T) {
 // An interrupted generation can go on; of an interrupted prompt nothing is saved.
 func TestAnInterruptSavesWhatCanGoOn(t *testing.T) {
 	onFirstDriver(t, nil)
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(inProcess(t))
 	stdout := &after{writes: 20, then: cancel}
 	var stderr bytes.Buffer
 	if code := run(ctx, append(endless, "-n", "20000", "--save-session", "s"), nil, stdout, &stderr); code != exitInterrupted {
@@ -202,7 +204,7 @@ func TestAnInterruptSavesWhatCanGoOn(t *testing.T) {
 	if err := syscall.Mkfifo("pipe", 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel = context.WithCancel(t.Context())
+	ctx, cancel = context.WithCancel(inProcess(t))
 	go func() {
 		pipe, err := os.Open("pipe")
 		if err != nil {

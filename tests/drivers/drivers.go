@@ -27,25 +27,49 @@ func Names() []string {
 }
 
 // Each runs f as one subtest per driver, on a device with validation that the whole process shares.
-// A validation message fails the subtest.
+// A validation message fails the subtest. lavapipe runs workgroups one after the other there: what tests of whole models
+// dispatch is so short that threads would be busy waking each other.
 func Each(t *testing.T, f func(t *testing.T, d *vk.Device)) {
 	t.Helper()
-	each(t, f, func(*testing.T) {})
+	each(t, f, alone, func(*testing.T) {})
 }
 
 // Together is Each for tests that take long: the drivers run side by side, once the test function has returned. f must not
 // write what it shares with the other driver, nor measure the process.
 func Together(t *testing.T, f func(t *testing.T, d *vk.Device)) {
 	t.Helper()
-	each(t, f, (*testing.T).Parallel)
+	each(t, f, alone, (*testing.T).Parallel)
 }
 
-func each(t *testing.T, f func(t *testing.T, d *vk.Device), begin func(*testing.T)) {
+// TogetherInThreads is Together for tests of kernels: workgroups run beside each other, as in use.
+func TogetherInThreads(t *testing.T, f func(t *testing.T, d *vk.Device)) {
+	t.Helper()
+	each(t, f, inThreads, (*testing.T).Parallel)
+}
+
+// threads are how many lavapipe has for workgroups, as LP_NUM_THREADS tells it.
+type threads string
+
+const (
+	alone     threads = "0" // none but that which submits
+	inThreads threads = ""  // one for each CPU
+)
+
+// First is the first driver's device, with validation, which the whole process shares: for what does not depend on the
+// driver. A validation message fails the test.
+func First(t *testing.T) *vk.Device {
+	t.Helper()
+	d := shared(t, Names()[0], alone)
+	t.Cleanup(func() { failOnMessages(t, d.Instance()) })
+	return d
+}
+
+func each(t *testing.T, f func(t *testing.T, d *vk.Device), how threads, begin func(*testing.T)) {
 	t.Helper()
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
 			begin(t)
-			d := shared(t, name)
+			d := shared(t, name, how)
 			t.Cleanup(func() { failOnMessages(t, d.Instance()) })
 			f(t, d)
 		})
@@ -78,14 +102,35 @@ func Use(t *testing.T, driver string) (sel string) {
 	return "auto"
 }
 
+// MesaCache is where Mesa's drivers keep what they have compiled, as MESA_SHADER_CACHE_DIR has it: for tests that choose
+// another folder for our own caches, but do not want shaders compiled again.
+func MesaCache() string {
+	if dir := os.Getenv("MESA_SHADER_CACHE_DIR"); dir != "" {
+		return dir
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return os.TempDir()
+	}
+	return dir
+}
+
 // environment guards the variables that the loader reads when an instance is made.
 var environment sync.Mutex
 
 // Instance makes an instance that sees one driver only, to be closed by the caller.
 func Instance(t testing.TB, driver string, o vk.Options) *vk.Instance {
 	t.Helper()
+	return instance(t, driver, o, inThreads)
+}
+
+func instance(t testing.TB, driver string, o vk.Options, how threads) *vk.Instance {
+	t.Helper()
 	environment.Lock()
 	defer environment.Unlock()
+	if how != inThreads {
+		defer set("LP_NUM_THREADS", string(how))()
+	}
 	if driver != Selected {
 		path := manifest(t, driver)
 		defer set("VK_DRIVER_FILES", path)()
@@ -98,23 +143,24 @@ func Instance(t testing.TB, driver string, o vk.Options) *vk.Instance {
 	return in
 }
 
-var devices struct {
+var devices = struct {
 	sync.Mutex
 	open map[string]*vk.Device
-}
+}{open: map[string]*vk.Device{}}
 
-func shared(t testing.TB, name string) *vk.Device {
+func shared(t testing.TB, name string, how threads) *vk.Device {
 	t.Helper()
 	devices.Lock()
 	defer devices.Unlock()
-	if d := devices.open[name]; d != nil {
-		return d
+	key := name
+	if name == Lavapipe {
+		key += string(how)
 	}
-	d := open(t, Instance(t, name, vk.Options{Validation: true}), name)
-	if devices.open == nil {
-		devices.open = map[string]*vk.Device{}
+	d := devices.open[key]
+	if d == nil {
+		d = open(t, instance(t, name, vk.Options{Validation: true}, how), name)
+		devices.open[key] = d
 	}
-	devices.open[name] = d
 	return d
 }
 
