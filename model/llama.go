@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"vkdecode/h2o"
 	"vkdecode/runtime"
@@ -38,11 +39,13 @@ func newLlama(w *weights) (architecture, error) {
 		return nil, w.err
 	}
 	c.Vocab = int(embed.Rows())
-	m.embed = w.matrix("embed", embed)
 	m.norm = w.vector("output_norm.weight", c.Width)
-	m.head = m.embed
 	if w.has("output.weight") {
-		m.head = w.matrix("head", w.tensor("output.weight", c.Width, c.Vocab))
+		m.embed = w.matrix("embed", "", embed)
+		m.head = w.matrix("head", runtime.Normed, w.tensor("output.weight", c.Width, c.Vocab))
+	} else {
+		m.embed = w.matrix("embed", runtime.Normed, embed)
+		m.head = m.embed
 	}
 	for i, l := range c.Layers {
 		b := fmt.Sprintf("blk.%d.", i)
@@ -51,11 +54,11 @@ func newLlama(w *weights) (architecture, error) {
 		gate, up := w.tensor(b+"ffn_gate.weight", width, l.FFN), w.tensor(b+"ffn_up.weight", width, l.FFN)
 		m.layers = append(m.layers, llamaLayer{
 			attnNorm: w.vector(b+"attn_norm.weight", width),
-			qkv:      w.fused(fmt.Sprintf("qkv.%d", i), q, k, v),
-			out:      w.matrix(fmt.Sprintf("out.%d", i), w.tensor(b+"attn_output.weight", queries, width)),
+			qkv:      w.fused(fmt.Sprintf("qkv.%d", i), runtime.Normed, q, k, v),
+			out:      w.matrix(fmt.Sprintf("out.%d", i), runtime.Parts, w.tensor(b+"attn_output.weight", queries, width)),
 			ffnNorm:  w.vector(b+"ffn_norm.weight", width),
-			gateUp:   w.paired(fmt.Sprintf("gateup.%d", i), gate, up),
-			down:     w.matrix(fmt.Sprintf("down.%d", i), w.tensor(b+"ffn_down.weight", l.FFN, width)),
+			gateUp:   w.paired(fmt.Sprintf("gateup.%d", i), runtime.Normed, gate, up),
+			down:     w.matrix(fmt.Sprintf("down.%d", i), runtime.Plain, w.tensor(b+"ffn_down.weight", l.FFN, width)),
 		})
 		if w.err != nil {
 			return nil, w.err
@@ -74,7 +77,9 @@ func (m *llama) widths() (w widths) {
 		w.qkv = max(w.qkv, (c.Query+2*c.KV)*m.config.HeadDim)
 		w.attn = max(w.attn, l.out.paddedColumns())
 		w.ffn = max(w.ffn, l.down.paddedColumns())
-		w.x = max(w.x, l.qkv[0].paddedColumns(), l.gateUp[0].paddedColumns())
+		for _, m := range append(slices.Clip(l.qkv), l.gateUp...) {
+			w.x = max(w.x, m.paddedColumns())
+		}
 	}
 	w.x = max(w.x, m.head.paddedColumns())
 	w.qkv = (w.qkv + 3) &^ 3
@@ -83,7 +88,7 @@ func (m *llama) widths() (w widths) {
 
 // embedding records s.x = the embeddings of up to rows rows.
 func (m *llama) embedding(p *runtime.Program, s *Session, rows int) {
-	m.embed.gather(s.model.engine, p, s.step, s.x.Range, rows)
+	m.embed.gather(s.model.engine, p, s.step, s.x.Range, s.widths.x, rows)
 }
 
 // layer records layer i for up to rows rows of s.x. attend records its attention.
@@ -97,7 +102,7 @@ func (m *llama) layer(p *runtime.Program, s *Session, i, rows int, attend attent
 	}
 	attn := product{x: s.attn.Range, y: s.x.Range, res: s.x.Range, xStride: w.attn, yStride: w.x, epilogue: addRes, rows: rows}
 	parts := attend(p, i, rows, h2o.Activations{X: s.qkv.Range, Y: s.attn.Range, XStride: w.qkv, YStride: w.attn, Rotation: m.rotation(s)})
-	if parts != nil && e.Tuning.MergesParts() {
+	if parts != nil && e.Tuning.MergesParts() && l.out.planes.run == 1 {
 		attn.parts = parts
 	} else if parts != nil {
 		s.cache.Merge(p, step, parts, rows, s.attn.Range, w.attn)

@@ -70,21 +70,9 @@ func Load(e *runtime.Engine, f *gguf.File, progress func(done, total int64) erro
 
 // planModel is all of a load that needs no memory of the device.
 func planModel(e *runtime.Engine, f *gguf.File) (*Model, *weights, error) {
-	name, ok, err := f.String("general.architecture")
+	build, err := archOf(f)
 	if err != nil {
 		return nil, nil, err
-	}
-	if !ok {
-		return nil, nil, errors.New(`model: key "general.architecture" is missing`)
-	}
-	build, ok := archs[name]
-	if !ok {
-		var known []string
-		for k := range archs {
-			known = append(known, k)
-		}
-		slices.Sort(known)
-		return nil, nil, fmt.Errorf("model: architecture %q is not supported; %s is", name, strings.Join(known, ", "))
 	}
 	m := &Model{engine: e, arena: &runtime.Arena{}, Fingerprint: f.Fingerprint()}
 	w := &weights{engine: e, arena: m.arena, file: f}
@@ -93,6 +81,46 @@ func planModel(e *runtime.Engine, f *gguf.File) (*Model, *weights, error) {
 	}
 	m.Config = m.arch.Config()
 	return m, w, m.readTokenizer(f)
+}
+
+// archOf finds the architecture of a file.
+func archOf(f *gguf.File) (func(*weights) (architecture, error), error) {
+	name, ok, err := f.String("general.architecture")
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, errors.New(`model: key "general.architecture" is missing`)
+	}
+	build, ok := archs[name]
+	if !ok {
+		var known []string
+		for k := range archs {
+			known = append(known, k)
+		}
+		slices.Sort(known)
+		return nil, fmt.Errorf("model: architecture %q is not supported; %s is", name, strings.Join(known, ", "))
+	}
+	return build, nil
+}
+
+// Products counts a model's matrices by what decode steps use them for, under the engine's tuning. Nothing is loaded.
+func Products(e *runtime.Engine, f *gguf.File) (map[runtime.Product]int, error) {
+	build, err := archOf(f)
+	if err != nil {
+		return nil, err
+	}
+	w := &weights{engine: e, arena: &runtime.Arena{}, file: f}
+	if _, err := build(w); err != nil {
+		return nil, err
+	}
+	all := map[runtime.Product]int{}
+	for _, m := range w.matrices {
+		if m.product.Input != "" {
+			all[m.product]++
+		}
+	}
+	return all, nil
 }
 
 // Bytes is the device memory that the weights take.

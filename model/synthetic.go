@@ -61,7 +61,7 @@ type Synthetic struct {
 // weights are made on the device, and are of a size with which activations neither vanish nor overflow: a product of x with
 // a matrix of n columns is about as large as x where weights are about 1 / sqrt(n).
 func NewSynthetic(e *runtime.Engine, shape Shape) (*Synthetic, error) {
-	f, err := shape.outline()
+	f, err := shape.Outline()
 	if err != nil {
 		return nil, err
 	}

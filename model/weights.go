@@ -94,15 +94,15 @@ func (w *weights) tensor(name string, columns, rows int) *gguf.Tensor {
 }
 
 // matrix plans one matrix of tensors under each other, with their biases where the file has any.
-func (w *weights) matrix(name string, parts ...*gguf.Tensor) *Matrix {
-	return w.plan(name, false, parts...)
+func (w *weights) matrix(name string, input runtime.Input, parts ...*gguf.Tensor) *Matrix {
+	return w.plan(name, input, false, parts...)
 }
 
-func (w *weights) plan(name string, pair bool, parts ...*gguf.Tensor) *Matrix {
+func (w *weights) plan(name string, input runtime.Input, pair bool, parts ...*gguf.Tensor) *Matrix {
 	if w.err != nil {
 		return nil
 	}
-	m, err := newMatrix(w.engine, w.arena, name, pair, parts...)
+	m, err := newMatrix(w.engine, w.arena, name, input, pair, parts...)
 	if err != nil {
 		w.err = err
 		return nil
@@ -126,23 +126,23 @@ func (w *weights) plan(name string, pair bool, parts ...*gguf.Tensor) *Matrix {
 func biasName(weight string) string { return weight[:len(weight)-len("weight")] + "bias" }
 
 // fused plans tensors under each other as one matrix, or one each where their types differ.
-func (w *weights) fused(name string, parts ...*gguf.Tensor) []*Matrix {
+func (w *weights) fused(name string, input runtime.Input, parts ...*gguf.Tensor) []*Matrix {
 	if w.err != nil || sameType(parts) {
-		return []*Matrix{w.matrix(name, parts...)}
+		return []*Matrix{w.matrix(name, input, parts...)}
 	}
 	var all []*Matrix
 	for i, p := range parts {
-		all = append(all, w.matrix(fmt.Sprintf("%s.%d", name, i), p))
+		all = append(all, w.matrix(fmt.Sprintf("%s.%d", name, i), input, p))
 	}
 	return all
 }
 
 // paired plans gate and up as one interleaved matrix; where their types differ as two, up first.
-func (w *weights) paired(name string, gate, up *gguf.Tensor) []*Matrix {
+func (w *weights) paired(name string, input runtime.Input, gate, up *gguf.Tensor) []*Matrix {
 	if w.err != nil || gate.Type == up.Type {
-		return []*Matrix{w.plan(name, true, gate, up)}
+		return []*Matrix{w.plan(name, input, true, gate, up)}
 	}
-	return []*Matrix{w.matrix(name+".up", up), w.matrix(name+".gate", gate)}
+	return []*Matrix{w.matrix(name+".up", input, up), w.matrix(name+".gate", input, gate)}
 }
 
 func sameType(parts []*gguf.Tensor) bool {
@@ -177,7 +177,7 @@ func (w *weights) vector(name string, columns int) *vector {
 	if w.err != nil {
 		return nil
 	}
-	padding := blockColumns * w.engine.Tuning.Run
+	padding := blockColumns * w.engine.MostRun()
 	v := &vector{values, w.arena.Tensor("weights."+name, int64(4*ceil(columns, padding)*padding))}
 	w.vectors = append(w.vectors, v)
 	return v

@@ -15,8 +15,11 @@ import (
 type Engine struct {
 	Device *vk.Device
 	Tuning Tuning
-	Debug  int  // 1: device; 2: time per kernel; 3: the graph, one line per dispatch
-	Anew   bool // record every program anew before each submit: slow, for checking that replay is the same
+
+	Measured map[Product]Launch // ways that were measured, in place of the tuning's
+
+	Debug int  // 1: device; 2: time per kernel; 3: the graph, one line per dispatch
+	Anew  bool // record every program anew before each submit: slow, for checking that replay is the same
 
 	lock      sync.Mutex
 	pipelines map[string]*vk.Pipeline

@@ -52,11 +52,11 @@ func (e *Engine) Randomize(all ...Random) error {
 			p.Cut()
 		}
 	}
-	return e.run(p)
+	return e.RunOnce(p)
 }
 
-// run records a program, runs it once and waits for it.
-func (e *Engine) run(p *Program) error {
+// RunOnce records a program, runs it once and waits for it.
+func (e *Engine) RunOnce(p *Program) error {
 	if err := p.Record(); err != nil {
 		return err
 	}

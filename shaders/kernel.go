@@ -32,6 +32,12 @@ var formNames = [...]string{"texel", "storage", "shared"}
 
 func (f Form) String() string { return formNames[f] }
 
+// FormOf finds a form by its name.
+func FormOf(name string) (Form, bool) {
+	i := slices.Index(formNames[:], name)
+	return Form(i), i >= 0
+}
+
 // Variant selects among the modules of a kernel.
 type Variant struct {
 	Form   Form

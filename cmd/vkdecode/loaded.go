@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"vkdecode/doctor"
 	"vkdecode/h2o"
 	"vkdecode/model"
 	"vkdecode/model/builtin"
@@ -25,7 +24,8 @@ type loaded struct {
 	device   *vk.Device
 	engine   *runtime.Engine
 	model    *model.Model
-	cached   bool // compiled pipelines are kept on disk
+	tunings  []runtime.Tuning // that the device may be used with: doctor.Verdict.Tunings
+	cached   bool             // compiled pipelines are kept on disk
 }
 
 // What models without a file are called on the command line: the one inside the program, and before the shape of one that
@@ -74,6 +74,9 @@ func openModel(ctx context.Context, c *configuration, path string, verbose int, 
 			err = errors.Join(err, l.close())
 		}
 	}()
+	if err := l.tune(file, verbose, stderr); err != nil {
+		return nil, err
+	}
 	bar := newProgress(stderr, "load", 0)
 	defer bar.done()
 	l.model, err = model.Load(l.engine, file, func(done, total int64) error {
@@ -103,7 +106,7 @@ func openDevice(ctx context.Context, c *configuration, verbose int, stderr io.Wr
 	if err != nil {
 		return nil, err
 	}
-	off, err := l.examine(ctx, c, info, verbose, stderr)
+	verdict, err := l.examine(ctx, c, info, verbose, stderr)
 	if err != nil {
 		return nil, err
 	}
@@ -113,10 +116,11 @@ func openDevice(ctx context.Context, c *configuration, verbose int, stderr io.Wr
 	l.usePipelineCache(verbose, stderr)
 	l.engine = runtime.NewEngine(l.device)
 	l.engine.Debug = debug
-	l.engine.Tuning = doctor.Without(l.engine.Tuning, info, off)
+	l.tunings = verdict.Tunings(info)
+	l.engine.Tuning = l.tunings[0]
 	if verbose > 0 || debug >= 1 {
 		fmt.Fprintf(stderr, "device %d: %s, %s; %v kernels, %d lanes\n", info.Index, info.Name, info.Driver, l.engine.Tuning.Form, l.engine.Tuning.Lanes)
-		for _, name := range off {
+		for _, name := range verdict.Without() {
 			fmt.Fprintf(stderr, "device %d: without %s, which vkdecode doctor found wrong\n", info.Index, name)
 		}
 	}
