@@ -85,8 +85,12 @@ type contest struct {
 // way is a launch under measurement.
 type way struct {
 	Tried
-	trial *model.Trial
-	times []float64 // microseconds, by round
+	decode, chunk func() (float64, error) // microseconds of a product: model.Trial
+	times         []float64               // by round
+}
+
+func wayOf(t *model.Trial, what Tried) *way {
+	return &way{Tried: what, decode: t.Decode, chunk: t.Chunk}
 }
 
 // rival makes the contest one beside the first form, so that the two can be compared.
@@ -116,7 +120,6 @@ func (c *contest) run(ctx context.Context) (choice runtime.Choice, err error) {
 	defer trials.Close()
 	defer func() {
 		for _, w := range c.ways {
-			w.trial.Free()
 			c.Emit(w.Tried)
 		}
 	}()
@@ -125,16 +128,17 @@ func (c *contest) run(ctx context.Context) (choice runtime.Choice, err error) {
 			return choice, err
 		}
 		c.Progress(p, i, len(launches))
-		w := &way{Tried: Tried{Product: p, Form: e.Tuning.Form.String(), Launch: l, Table: i == 0}}
-		if w.trial, err = trials.Try(l); err == nil {
-			c.ways = append(c.ways, w)
-			continue
-		}
-		if i == 0 { // the doctor has seen it compute right
+		one := Tried{Product: p, Form: e.Tuning.Form.String(), Launch: l, Table: i == 0}
+		trial, err := trials.Try(l)
+		switch {
+		case err == nil:
+			c.ways = append(c.ways, wayOf(trial, one))
+		case i == 0: // the doctor has seen it compute right
 			return choice, err
+		default:
+			one.Wrong = err.Error()
+			c.Emit(one)
 		}
-		w.Wrong = err.Error()
-		c.Emit(w.Tried)
 	}
 	base := c.ways[0]
 	if c.other != nil {
@@ -143,11 +147,11 @@ func (c *contest) run(ctx context.Context) (choice runtime.Choice, err error) {
 			return choice, err
 		}
 		defer all.Close()
-		base = &way{}
-		if base.trial, err = all.Try(c.other.Launch(c.twin)); err != nil {
+		trial, err := all.Try(c.other.Launch(c.twin))
+		if err != nil {
 			return choice, err
 		}
-		defer base.trial.Free()
+		base = wayOf(trial, Tried{})
 	}
 	return c.measure(ctx, base)
 }
@@ -158,7 +162,7 @@ func (c *contest) measure(ctx context.Context, base *way) (choice runtime.Choice
 	if base != c.ways[0] {
 		running = append([]*way{base}, running...)
 	}
-	if err := race(ctx, running, (*model.Trial).Decode); err != nil {
+	if err := race(ctx, running, decoding); err != nil {
 		return choice, err
 	}
 	for _, w := range c.ways {
@@ -176,11 +180,14 @@ func (c *contest) measure(ctx context.Context, base *way) (choice runtime.Choice
 	return runtime.Choice{Product: c.product, Form: won.Form, Launch: won.Launch, Table: took(c.ways[0]), Best: min(took(won), took(c.ways[0]))}, nil
 }
 
+func decoding(w *way) (float64, error)  { return w.decode() }
+func prompting(w *way) (float64, error) { return w.chunk() }
+
 // race measures ways in turns, after once to warm up. The first one takes part in every round.
-func race(ctx context.Context, ways []*way, measure func(*model.Trial) (float64, error)) error {
+func race(ctx context.Context, ways []*way, measure func(*way) (float64, error)) error {
 	for _, w := range ways {
 		w.times = nil
-		if _, err := measure(w.trial); err != nil {
+		if _, err := measure(w); err != nil {
 			return err
 		}
 	}
@@ -191,7 +198,7 @@ func race(ctx context.Context, ways []*way, measure func(*model.Trial) (float64,
 		}
 		best := 0.0
 		for _, w := range running {
-			took, err := measure(w.trial)
+			took, err := measure(w)
 			if err != nil {
 				return err
 			}
@@ -226,7 +233,7 @@ func (c *contest) winner(ctx context.Context) (*way, error) {
 			break
 		}
 		pair := []*way{table, w}
-		if err := race(ctx, pair, (*model.Trial).Decode); err != nil { // of many ways one may have been lucky
+		if err := race(ctx, pair, decoding); err != nil { // of many ways one may have been lucky
 			return nil, err
 		}
 		again := ratio(table.times, w.times)
@@ -234,7 +241,7 @@ func (c *contest) winner(ctx context.Context) (*way, error) {
 		if again < runtime.Margin {
 			continue
 		}
-		if err := race(ctx, pair, (*model.Trial).Chunk); err != nil {
+		if err := race(ctx, pair, prompting); err != nil {
 			return nil, err
 		}
 		if w.Chunk = ratio(table.times, w.times); w.Chunk >= 1/runtime.Margin {

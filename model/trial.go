@@ -29,6 +29,8 @@ type Trials struct {
 	parts   *h2o.Parts      // the first row of x, as parts of attention; nil where the product takes none
 	values  []float32       // of x
 	rows    int             // of a chunk
+
+	programs []*runtime.Program // of all trials
 }
 
 type planesMemory struct{ weights, scales *runtime.Tensor }
@@ -189,7 +191,7 @@ func (t *Trials) Try(l runtime.Launch) (*Trial, error) {
 	one := &Trial{Launch: l, trials: t}
 	for i, rows := range []int{1, t.rows} {
 		p := t.engine.NewProgram("trial")
-		one.programs[i] = p
+		one.programs[i], t.programs = p, append(t.programs, p)
 		for n := range max(leastInTrial, len(t.memory)) {
 			m, err := t.matrix(l)
 			if err != nil {
@@ -207,7 +209,6 @@ func (t *Trials) Try(l runtime.Launch) (*Trial, error) {
 			m.multiply(t.engine, p, t.step, t.use(rows))
 		}
 		if err := p.Record(); err != nil {
-			one.Free()
 			return nil, err
 		}
 	}
@@ -239,14 +240,10 @@ func (t *Trials) setRows(n int) error {
 	return t.control.Write(make([]runtime.Row, n), nil, 0)
 }
 
-// Free releases the programs.
-func (o *Trial) Free() {
-	for _, p := range o.programs {
-		if p != nil {
-			p.Free()
-		}
+// Close frees the memory and every trial.
+func (t *Trials) Close() {
+	for _, p := range t.programs {
+		p.Free()
 	}
+	t.arena.Free()
 }
-
-// Close frees the memory. The trials must be freed before.
-func (t *Trials) Close() { t.arena.Free() }

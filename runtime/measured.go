@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 
 	"vkdecode/kept"
@@ -15,6 +16,7 @@ import (
 type Measured struct {
 	Format int `json:"format"`
 	Identity
+	Threads int      `json:"threads"` // of the CPU, for drivers that compute there; otherwise 0
 	Choices []Choice `json:"choices"` // one for each product and form
 }
 
@@ -35,7 +37,14 @@ const Margin = 1.05
 
 // NewMeasured is empty.
 func NewMeasured(info vk.DeviceInfo) *Measured {
-	return &Measured{Format: measuredFormat, Identity: IdentityOf(info)}
+	return &Measured{Format: measuredFormat, Identity: IdentityOf(info), Threads: threads(info)}
+}
+
+func threads(info vk.DeviceInfo) int {
+	if info.Kind == "cpu" {
+		return runtime.NumCPU()
+	}
+	return 0
 }
 
 const (
@@ -52,7 +61,7 @@ func MeasuredPath(folder string, info vk.DeviceInfo) string {
 // or version of the kernels, or that names a way which is none of Launches, counts as none.
 func ReadMeasured(folder string, info vk.DeviceInfo) *Measured {
 	data, m := kept.Unseal(kept.Read(MeasuredPath(folder, info), mostMeasured)), new(Measured)
-	if json.Unmarshal(data, m) != nil || m.Format != measuredFormat || m.Identity != IdentityOf(info) || !m.sound(info) {
+	if json.Unmarshal(data, m) != nil || m.Format != measuredFormat || m.Identity != IdentityOf(info) || m.Threads != threads(info) || !m.sound(info) {
 		return nil
 	}
 	return m
