@@ -168,32 +168,42 @@ func (s *Session) readSteps(ctx context.Context, tokens []int32, progress func(i
 		}
 		o.lastRow, o.Pending = 0, NoToken
 	}
-	var queue []*vk.Pending
-	defer func() { // the device must have stopped before anything it uses is read or freed
-		err = errors.Join(err, wait(queue))
+	e := s.model.engine
+	var flight [inFlight]vk.Pending // step n is number n % inFlight
+	defer func() {                  // the device must have stopped before anything it uses is read or freed
+		for i := range flight {
+			err = errors.Join(err, flight[i].Wait(runtime.Patience))
+		}
 	}()
 	var commands []*vk.Commands
-	for submitted, done := 0, 0; done < len(tokens); {
-		for submitted < len(tokens) && len(queue) < inFlight && ctx.Err() == nil {
-			if submitted == 0 || s.model.engine.Anew {
-				if commands, err = s.stepCommands(); err != nil {
-					return err
+	var pace pace
+	for submitted, done, last := 0, 0, e.Now(); done < len(tokens); {
+		for submitted < len(tokens) && submitted-done < inFlight && (submitted == done || !pace.alone()) && ctx.Err() == nil {
+			if pace.alone() {
+				commands = nil // a run may cut programs anew
+				err = e.Run(runtime.Full, s.stepPrograms()...)
+			} else {
+				if commands == nil || e.Anew {
+					commands, err = commandsOf(s.stepPrograms())
+				}
+				if err == nil {
+					err = e.Device.Start(&flight[submitted%inFlight], commands...)
 				}
 			}
-			p, err := s.model.engine.Device.Submit(commands...)
 			if err != nil {
 				return err
 			}
-			queue = append(queue, p)
 			submitted++
 		}
-		if len(queue) == 0 {
+		if submitted == done {
 			return ctx.Err()
 		}
-		if err := queue[0].Wait(runtime.Patience); err != nil {
+		if err := flight[done%inFlight].Wait(runtime.Patience); err != nil {
 			return err
 		}
-		queue = append(queue[:0], queue[1:]...)
+		now := e.Now()
+		pace.note(1, now-last)
+		last = now
 		for _, o := range s.pair() {
 			o.Tokens = append(o.Tokens, tokens[done])
 		}
@@ -203,18 +213,12 @@ func (s *Session) readSteps(ctx context.Context, tokens []int32, progress func(i
 	return nil
 }
 
-// stepCommands are the recordings of one step of every session of the pair, in order.
-func (s *Session) stepCommands() (all []*vk.Commands, err error) {
+// stepPrograms are those of one step of every session of the pair, in order.
+func (s *Session) stepPrograms() (all []*runtime.Program) {
 	for _, o := range s.pair() {
-		for _, p := range []*runtime.Program{o.decode, o.head, o.likely.step} {
-			commands, err := p.Commands()
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, commands...)
-		}
+		all = append(all, o.decode, o.head, o.likely.step)
 	}
-	return all, nil
+	return all
 }
 
 // likelihoods reads those of n tokens from a position on.

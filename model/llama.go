@@ -118,9 +118,7 @@ func (m *llama) layer(p *runtime.Program, s *Session, i, rows int, attend attent
 	l.gateUp[len(l.gateUp)-1].multiply(e, p, step, ffn)
 	// A width that varies by layer leaves numbers of a wider layer behind: its weights there are zero, see planes.
 	l.down.multiply(e, p, step, product{x: s.ffn.Range, y: s.x.Range, res: s.x.Range, xStride: w.ffn, yStride: w.x, epilogue: addRes, rows: rows})
-	if rows > 1 { // one row is soon done: a submit of all layers costs less
-		p.Cut()
-	}
+	p.Cut()
 }
 
 // rotation is how queries and keys are turned: GGUF keeps pairs side by side.

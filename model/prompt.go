@@ -78,6 +78,7 @@ func (l *layerwise) record(s *Session, attend attention) {
 	carry(l.load, l.x, s.x, 1)
 	for i := range s.model.Layers {
 		enter, layer, leave := e.NewProgram("enter"), e.NewProgram("layer"), e.NewProgram("leave")
+		layer.Long = true
 		s.cache.Enter(enter, s.step, i)
 		carry(layer, l.x, s.x, 1)
 		s.model.arch.layer(layer, s, i, rows, attend)
@@ -168,7 +169,7 @@ func (s *Session) process(ctx context.Context, tokens []int32, evictions bool, p
 		if len(rows) == 1 {
 			body = s.prompt.row
 		}
-		if err := s.run(body); err != nil {
+		if err := s.runRows(body, len(rows)); err != nil {
 			return err
 		}
 		s.Tokens = append(s.Tokens, tokens[done:done+len(rows)]...)
@@ -207,7 +208,7 @@ func (s *Session) processLayerwise(ctx context.Context, chunks [][]runtime.Row, 
 			if err := s.write(rows, nil, i == last); err != nil {
 				return err
 			}
-			if err := s.run(p); err != nil {
+			if err := s.runRows(p, len(rows)); err != nil {
 				return err
 			}
 			progress((done + (i*s.chunk+len(rows))/len(l.layers)))
@@ -242,7 +243,7 @@ func (s *Session) processLayerwise(ctx context.Context, chunks [][]runtime.Row, 
 		if err := s.control.Write(rows, nil, 0); err != nil {
 			return err
 		}
-		if err := s.run(l.load); err != nil {
+		if err := s.runRows(l.load, len(rows)); err != nil {
 			return err
 		}
 		s.Tokens = append(s.Tokens, tokens[i*s.chunk:i*s.chunk+len(rows)]...)

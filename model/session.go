@@ -2,7 +2,6 @@ package model
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -20,7 +19,7 @@ const outRows = 16
 // ringSteps is the number of decode steps whose tokens the device keeps for the host.
 const ringSteps = 64
 
-// inFlight is the number of decode steps submitted ahead of the one whose token the host waits for.
+// inFlight is the number of submits of decode steps that are under way, that one counted which the host waits for.
 const inFlight = 2
 
 // SessionOptions are what a session is opened with.
@@ -60,7 +59,8 @@ type Session struct {
 	lastRow                           int              // of logits: the last token processed
 	bytes                             []byte           // of one row of logits, on its way to the host
 	longest                           int              // tokens of the longest prompt so far
-	likely                            *likelihood      // nil unless asked for
+	pace                              pace
+	likely                            *likelihood // nil unless asked for
 }
 
 // NewSession plans, allocates and records a session. Its programs are compiled here, so that decoding is only work.
@@ -172,7 +172,7 @@ func (s *Session) warm() error {
 	if err := s.control.Write(nil, nil, 0); err != nil {
 		return err
 	}
-	if err := s.run(s.programs()...); err != nil {
+	if err := s.model.engine.Run(runtime.Idle, s.programs()...); err != nil {
 		return err
 	}
 	return s.Reset()
@@ -181,6 +181,7 @@ func (s *Session) warm() error {
 // body is the program of a whole step of up to so many rows.
 func (s *Session) body(name string, rows int, attend attention) *runtime.Program {
 	p := s.model.engine.NewProgram(name)
+	p.Long = rows > 1
 	s.model.arch.embedding(p, s, rows)
 	for i := range s.model.Layers {
 		s.model.arch.layer(p, s, i, rows, attend)
@@ -305,32 +306,18 @@ func (s *Session) checkIDs(tokens []int32) error {
 	return nil
 }
 
-// run submits programs segment by segment and waits for them: no submit of a chunk is long enough to be killed.
+// run runs programs that have all their rows to do, and waits for them.
 func (s *Session) run(programs ...*runtime.Program) error {
-	var pending []*vk.Pending
-	for _, p := range programs {
-		commands, err := p.Commands()
-		if err != nil {
-			return errors.Join(err, wait(pending))
-		}
-		for _, c := range commands {
-			one, err := s.model.engine.Device.Submit(c)
-			if err != nil {
-				return errors.Join(err, wait(pending))
-			}
-			pending = append(pending, one)
-		}
-	}
-	return wait(pending)
+	return s.model.engine.Run(runtime.Full, programs...)
 }
 
-func wait(pending []*vk.Pending) error {
-	for _, p := range pending {
-		if err := p.Wait(runtime.Patience); err != nil {
-			return err
-		}
+// runRows runs a program of a chunk on so many rows.
+func (s *Session) runRows(p *runtime.Program, rows int) error {
+	load := runtime.Full
+	if rows < s.chunk && p != s.prompt.row {
+		load = runtime.Part
 	}
-	return nil
+	return s.model.engine.Run(load, p)
 }
 
 // logitsOf computes the logits of all rows of the step just run.

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync"
+	"time"
 
 	"vkdecode/shaders"
 	"vkdecode/vk"
@@ -20,6 +21,8 @@ type Engine struct {
 
 	Debug int  // 1: device; 2: time per kernel; 3: the graph, one line per dispatch
 	Anew  bool // record every program anew before each submit: slow, for checking that replay is the same
+
+	Clock func() time.Duration // what submits are cut by, nil = the host's clock
 
 	lock      sync.Mutex
 	pipelines map[string]*vk.Pipeline
@@ -40,23 +43,31 @@ func NewEngine(d *vk.Device) *Engine {
 	return &Engine{Device: d, Tuning: TuningFor(d.Info), pipelines: map[string]*vk.Pipeline{}}
 }
 
-// pipelineKey identifies a module with its constants.
-func pipelineKey(m *vk.Module, constants []uint32) string {
-	key := []byte(m.Name)
-	for _, c := range constants {
+// build is a pipeline that a program needs: of a call, for the whole dispatch or for parts of it.
+type build struct {
+	shaders.Call
+	parts bool
+}
+
+// key identifies a module with its constants.
+func (b build) key() string {
+	key := []byte(b.Module.Name)
+	for _, c := range b.Constants {
 		key = binary.LittleEndian.AppendUint32(key, c)
+	}
+	if b.parts {
+		key = append(key, "in parts"...)
 	}
 	return string(key)
 }
 
-// compile makes the pipelines of the calls that the engine does not have yet, on two threads: drivers compile slowly.
-func (e *Engine) compile(calls []shaders.Call) error {
-	missing := map[string]shaders.Call{}
+// compile makes the pipelines that the engine does not have yet, on two threads: drivers compile slowly.
+func (e *Engine) compile(all []build) error {
+	missing := map[string]build{}
 	e.lock.Lock()
-	for _, c := range calls {
-		key := pipelineKey(c.Module, c.Constants)
-		if e.pipelines[key] == nil {
-			missing[key] = c
+	for _, b := range all {
+		if key := b.key(); e.pipelines[key] == nil {
+			missing[key] = b
 		}
 	}
 	e.lock.Unlock()
@@ -70,11 +81,14 @@ func (e *Engine) compile(calls []shaders.Call) error {
 	for range min(2, len(missing)) {
 		wg.Go(func() {
 			for key := range keys {
-				c := missing[key]
-				p, err := e.Device.NewPipeline(c.Module, c.Constants)
+				b, compile := missing[key], e.Device.NewPipeline
+				if b.parts {
+					compile = e.Device.NewPartsPipeline
+				}
+				p, err := compile(b.Module, b.Constants)
 				e.lock.Lock()
 				if err != nil && failed == nil {
-					failed = fmt.Errorf("runtime: kernel %s: %w", c.Kernel, err)
+					failed = fmt.Errorf("runtime: kernel %s: %w", b.Kernel, err)
 				}
 				e.pipelines[key] = p
 				e.lock.Unlock()
@@ -85,8 +99,8 @@ func (e *Engine) compile(calls []shaders.Call) error {
 	return failed
 }
 
-func (e *Engine) pipeline(c shaders.Call) *vk.Pipeline {
+func (e *Engine) pipeline(b build) *vk.Pipeline {
 	e.lock.Lock()
 	defer e.lock.Unlock()
-	return e.pipelines[pipelineKey(c.Module, c.Constants)]
+	return e.pipelines[b.key()]
 }

@@ -10,15 +10,18 @@ import (
 )
 
 // Program is a list of dispatches that is recorded once and submitted for every step. What changes from step to step
-// lives in buffers. It is cut into segments so that a long one can be submitted in pieces.
+// lives in buffers. It is cut into segments, each for a submit of its own, by what they were seen to take.
 type Program struct {
-	Name    string
-	Shows   bool // ends with a barrier: the host looks at what it wrote as soon as it was waited for
-	engine  *Engine
-	calls   []dispatch
-	cuts    []int // index of the first call of each segment but the first
-	err     error // the first error while building
-	records []*vk.Commands
+	Name     string
+	Shows    bool // ends with a barrier: the host looks at what it wrote as soon as it was waited for
+	Long     bool // as long as it was not measured each dispatch is a segment; otherwise what stands between two cuts
+	engine   *Engine
+	calls    []dispatch
+	cuts     []int // index of the first call of each segment but the first, before it was measured
+	err      error // the first error while building
+	segments []segment
+	records  []*vk.Commands // one for each segment
+	stale    bool           // the segments are others than those that were recorded
 }
 
 type dispatch struct {
@@ -55,21 +58,22 @@ func (p *Program) Record() error {
 	if p.err != nil {
 		return fmt.Errorf("runtime: program %s: %w", p.Name, p.err)
 	}
-	calls := make([]shaders.Call, len(p.calls))
-	for i, c := range p.calls {
-		calls[i] = c.Call
+	if p.segments == nil {
+		p.segments = p.begin()
 	}
-	if err := p.engine.compile(calls); err != nil {
+	var needed []build
+	for _, s := range p.segments {
+		for _, part := range s {
+			needed = append(needed, p.build(part))
+		}
+	}
+	if err := p.engine.compile(needed); err != nil {
 		return err
 	}
 	p.Free()
-	begin := 0
-	for _, end := range append(p.cuts, len(p.calls)) {
-		if end == begin {
-			continue
-		}
-		ops := p.ops(p.calls[begin:end])
-		if p.Shows && end == len(p.calls) {
+	for i, s := range p.segments {
+		ops := p.ops(s)
+		if p.Shows && i == len(p.segments)-1 {
 			ops = append(ops, vk.Op{Kind: vk.Barrier})
 		}
 		c, err := p.engine.Device.Record(fmt.Sprintf("%s.%d", p.Name, len(p.records)), ops)
@@ -77,27 +81,33 @@ func (p *Program) Record() error {
 			return fmt.Errorf("runtime: program %s: %w", p.Name, err)
 		}
 		p.records = append(p.records, c)
-		begin = end
 	}
+	p.stale = false
 	return nil
+}
+
+func (p *Program) build(part piece) build {
+	return build{p.calls[part.call].Call, p.partial(part)}
 }
 
 // ops turns dispatches into operations with the barriers they need. A segment begins with a barrier: what ran before it
 // is the previous segment, another program, or this one's own previous replay.
-func (p *Program) ops(calls []dispatch) []vk.Op {
+func (p *Program) ops(s segment) []vk.Op {
 	ops := []vk.Op{{Kind: vk.Barrier}}
 	timed := p.engine.Debug >= 2 && p.engine.Device.Info.Limits.TimestampPeriod > 0
 	if timed {
 		ops = append(ops, vk.Op{Kind: vk.Timestamp})
 	}
 	var since hazards
-	for i, c := range calls {
+	for i, part := range s {
+		c := p.calls[part.call]
 		if timed || since.conflict(c.Call) {
 			ops = append(ops, vk.Op{Kind: vk.Barrier})
 			since = hazards{}
 		}
 		since.add(c.Call)
-		ops = append(ops, vk.Op{Kind: vk.Dispatch, Name: c.Kernel, Pipeline: p.engine.pipeline(c.Call), Push: c.Push, Bindings: c.Bindings, X: c.x, Y: c.y, Z: c.z})
+		ops = append(ops, vk.Op{Kind: vk.Dispatch, Name: c.Kernel, Pipeline: p.engine.pipeline(p.build(part)), Push: c.Push, Bindings: c.Bindings,
+			X: part.groups[0], Y: part.groups[1], Z: part.groups[2], First: part.first})
 		if timed {
 			ops = append(ops, vk.Op{Kind: vk.Timestamp, Query: uint32(i + 1)})
 		}
@@ -162,15 +172,13 @@ type KernelTime struct {
 // Times adds the time of every dispatch of the last replay to the list, by kernel. It needs Engine.Debug >= 2 when the
 // program was recorded.
 func (p *Program) Times(sums []KernelTime) ([]KernelTime, error) {
-	i := 0
-	for _, r := range p.records {
+	for i, r := range p.records {
 		times, err := r.Times()
 		if err != nil {
 			return sums, err
 		}
 		for t := 1; t < len(times); t++ {
-			sums = addTime(sums, p.calls[i].Kernel, times[t]-times[t-1])
-			i++
+			sums = addTime(sums, p.calls[p.segments[i][t-1].call].Kernel, times[t]-times[t-1])
 		}
 	}
 	return sums, nil

@@ -60,18 +60,5 @@ func (e *Engine) RunOnce(p *Program) error {
 	if err := p.Record(); err != nil {
 		return err
 	}
-	commands, err := p.Commands()
-	if err != nil {
-		return err
-	}
-	for _, c := range commands {
-		pending, err := e.Device.Submit(c)
-		if err == nil {
-			err = pending.Wait(Patience)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return e.Run(Idle, p)
 }

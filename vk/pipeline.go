@@ -56,6 +56,7 @@ type Module struct {
 // Pipeline is a module compiled for some constants.
 type Pipeline struct {
 	Module *Module
+	parts  bool // of a dispatch can be run
 	device *Device
 	shim   C.shim_pipeline
 }
@@ -65,6 +66,15 @@ const spirvMagic = 0x07230203
 // NewPipeline compiles a module; constants[i] becomes the constant with id i, and by our convention constant 0 is the
 // workgroup's size along x. It may be called from several goroutines at once.
 func (d *Device) NewPipeline(m *Module, constants []uint32) (*Pipeline, error) {
+	return d.newPipeline(m, constants, false)
+}
+
+// NewPartsPipeline is NewPipeline for dispatches that may begin at another workgroup than the first: Op.First.
+func (d *Device) NewPartsPipeline(m *Module, constants []uint32) (*Pipeline, error) {
+	return d.newPipeline(m, constants, true)
+}
+
+func (d *Device) newPipeline(m *Module, constants []uint32, parts bool) (*Pipeline, error) {
 	if err := d.checkModule(m, constants); err != nil {
 		return nil, fmt.Errorf("vk: pipeline %q: %w", m.Name, err)
 	}
@@ -72,9 +82,12 @@ func (d *Device) NewPipeline(m *Module, constants []uint32) (*Pipeline, error) {
 	for i, b := range m.Bindings {
 		types[i] = C.uint32_t(b.descriptor())
 	}
-	p := &Pipeline{Module: m, device: d}
+	p, flags := &Pipeline{Module: m, parts: parts, device: d}, C.uint32_t(0)
+	if parts {
+		flags = C.VK_PIPELINE_CREATE_DISPATCH_BASE
+	}
 	d.cache.RLock()
-	s := C.shim_pipeline_create(d.shim, unsafe.Pointer(&m.Code[0]), C.size_t(len(m.Code)), unsafe.SliceData(types), C.uint32_t(len(types)),
+	s := C.shim_pipeline_create(d.shim, unsafe.Pointer(&m.Code[0]), C.size_t(len(m.Code)), flags, unsafe.SliceData(types), C.uint32_t(len(types)),
 		C.uint32_t(m.PushBytes), (*C.uint32_t)(unsafe.SliceData(constants)), C.uint32_t(len(constants)), C.uint64_t(d.cache.handle), &p.shim)
 	d.cache.RUnlock()
 	if s.result != 0 {
