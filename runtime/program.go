@@ -195,26 +195,35 @@ func addTime(sums []KernelTime, kernel string, d time.Duration) []KernelTime {
 	return append(sums, KernelTime{kernel, d, 1})
 }
 
-// Print writes the graph, one line per dispatch: kernel, grid, constants and bindings by name. A line `--` is a barrier.
+// Print writes the graph, one line per dispatch: kernel, grid, constants and bindings by name; of a part of a dispatch its
+// first workgroup stands before them. A line `--` is a barrier, `-- cut` the end of a submit.
 func (p *Program) Print(w io.Writer) {
-	var since hazards
-	for i, c := range p.calls {
-		for _, cut := range p.cuts {
-			if cut == i {
-				fmt.Fprintln(w, "-- cut")
+	segments := p.segments
+	if segments == nil {
+		segments = p.begin()
+	}
+	for i, s := range segments {
+		if i > 0 {
+			fmt.Fprintln(w, "-- cut")
+		}
+		var since hazards
+		for _, part := range s {
+			c := p.calls[part.call]
+			if since.conflict(c.Call) {
+				fmt.Fprintln(w, "--")
 				since = hazards{}
 			}
+			since.add(c.Call)
+			fmt.Fprintf(w, "%s (%d,%d,%d)", c.Module.Name, part.groups[0], part.groups[1], part.groups[2])
+			if p.partial(part) {
+				fmt.Fprintf(w, " from (%d,%d,%d)", part.first[0], part.first[1], part.first[2])
+			}
+			fmt.Fprintf(w, " %v", c.Constants)
+			for _, b := range c.Bindings {
+				fmt.Fprintf(w, " %s", b.Buffer.Name)
+			}
+			fmt.Fprintln(w)
 		}
-		if since.conflict(c.Call) {
-			fmt.Fprintln(w, "--")
-			since = hazards{}
-		}
-		since.add(c.Call)
-		fmt.Fprintf(w, "%s (%d,%d,%d) %v", c.Module.Name, c.x, c.y, c.z, c.Constants)
-		for _, b := range c.Bindings {
-			fmt.Fprintf(w, " %s", b.Buffer.Name)
-		}
-		fmt.Fprintln(w)
 	}
 }
 

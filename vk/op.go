@@ -75,8 +75,12 @@ func (op *Op) checkDispatch(d *Device) error {
 	m := op.Pipeline.Module
 	groups := [3]uint32{op.X, op.Y, op.Z}
 	for i, g := range groups {
-		if most := d.Info.Limits.MaxGroups[i]; g < 1 || g > most || op.First[i] > most-g {
-			return fmt.Errorf("%d groups along %c from %d on, want 1 to %d", g, 'x'+i, op.First[i], most)
+		most := d.Info.Limits.MaxGroups[i]
+		if g < 1 || g > most {
+			return fmt.Errorf("%d groups along %c, want 1 to %d", g, 'x'+i, most)
+		}
+		if op.First[i] > most-g {
+			return fmt.Errorf("%d groups along %c from %d on, want at most %d before and in it", g, 'x'+i, op.First[i], most)
 		}
 	}
 	switch {
