@@ -48,7 +48,7 @@ func TestDecodingAllocatesNothingPerToken(t *testing.T) {
 
 // hostTime decodes so many tokens and tells what of it this thread computed, for each of them. The drivers of these tests
 // compute in threads of their own.
-func hostTime(t testing.TB, s *model.Session, tokens int) time.Duration {
+func hostTime(t testing.TB, s *model.Session, tokens int, emit func()) time.Duration {
 	t.Helper()
 	goruntime.LockOSThread()
 	defer goruntime.UnlockOSThread()
@@ -60,7 +60,10 @@ func hostTime(t testing.TB, s *model.Session, tokens int) time.Duration {
 		return time.Duration(at.Nano())
 	}
 	begin := thread()
-	if _, err := s.Generate(t.Context(), model.Generation{Tokens: tokens, Emit: func(int32) error { return nil }}); err != nil {
+	if _, err := s.Generate(t.Context(), model.Generation{Tokens: tokens, Emit: func(int32) error {
+		emit()
+		return nil
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	return (thread() - begin) / time.Duration(tokens)
@@ -76,9 +79,16 @@ func TestTheHostTakesLittleTimePerToken(t *testing.T) {
 			if err := s.Prompt(t.Context(), passageIDs(t)[:20], model.Observer{}, nil); err != nil {
 				t.Fatal(err)
 			}
-			hostTime(t, s, 20)
-			if took := hostTime(t, s, 200); took > most {
+			hostTime(t, s, 20, func() {})
+			if took := hostTime(t, s, 200, func() {}); took > most {
 				t.Errorf("%d steps in a submit: %v of the host's time for a token, %v at most", steps, took, most)
+			}
+			busy := func() {
+				for begin := time.Now(); time.Since(begin) < 2*most; {
+				}
+			}
+			if took := hostTime(t, s, 20, busy); took < most {
+				t.Errorf("%d steps in a submit: %v of the host's time for a token, of which it is busy for %v", steps, took, 2*most)
 			}
 		}
 	})
@@ -97,10 +107,10 @@ func BenchmarkDecodingOnTheHost(b *testing.B) {
 				if err := s.Prompt(b.Context(), passageIDs(b)[:20], model.Observer{}, nil); err != nil {
 					b.Fatal(err)
 				}
-				hostTime(b, s, 10)
+				hostTime(b, s, 10, func() {})
 				b.ReportAllocs()
 				b.ResetTimer()
-				took := hostTime(b, s, b.N)
+				took := hostTime(b, s, b.N, func() {})
 				b.ReportMetric(float64(took.Nanoseconds())/1e3, "host-us/token")
 			})
 		}
