@@ -178,7 +178,7 @@ func (b *Bench) open(s *subject, group []*subject) error {
 	}
 	if p, err := s.plan(b.Model.Geometry()); err != nil {
 		return err
-	} else if free, told := Free(b.Engine.Device); told && p.Bytes > free {
+	} else if free, told := b.Engine.Free(); told && p.Bytes > free {
 		closeAll(group)
 	}
 	err := s.open(b.Model)

@@ -49,6 +49,7 @@ func newLlama(w *weights) (architecture, error) {
 	}
 	for i, l := range c.Layers {
 		b := fmt.Sprintf("blk.%d.", i)
+		w.layer = i
 		width, queries, keys := c.Width, l.Query*c.HeadDim, l.KV*c.HeadDim
 		q, k, v := w.tensor(b+"attn_q.weight", width, queries), w.tensor(b+"attn_k.weight", width, keys), w.tensor(b+"attn_v.weight", width, keys)
 		gate, up := w.tensor(b+"ffn_gate.weight", width, l.FFN), w.tensor(b+"ffn_up.weight", width, l.FFN)

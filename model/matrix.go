@@ -21,6 +21,7 @@ type Matrix struct {
 	columns    int
 	paired     bool
 	weight     weightType
+	layer      int // -1 for none
 	planes     planes
 	parts      []*gguf.Tensor
 	slices     []matrixSlice
@@ -73,6 +74,16 @@ func (m *Matrix) lay(e *runtime.Engine, a *runtime.Arena, l runtime.Launch) erro
 		m.slices = append(m.slices, s)
 	}
 	return nil
+}
+
+// bytes are what its planes take.
+func (m *Matrix) bytes() (sum int64) {
+	for _, s := range m.slices {
+		if sum += s.weights.Bytes; s.scales != nil {
+			sum += s.scales.Bytes
+		}
+	}
+	return sum
 }
 
 // row returns row i of the repacked matrix, in the file's form; nil for a row that pads the last group.

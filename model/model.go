@@ -12,6 +12,7 @@ import (
 	"vkdecode/model/gguf"
 	"vkdecode/model/tokenizer"
 	"vkdecode/runtime"
+	"vkdecode/vk"
 )
 
 // architecture is one kind of model: its weights, and the graph over them.
@@ -44,6 +45,7 @@ type Model struct {
 	Template     string               // chat template, empty if there is none
 	BOS, EOS     string               // texts of the tokens that begin and end a text, for the template
 	Fingerprint  string               // of the file: gguf.File.Fingerprint
+	OwnLayers    int                  // whose weights lie in the device's own memory; it reads the others' from the host's
 
 	arch   architecture
 	engine *runtime.Engine
@@ -75,11 +77,12 @@ func planModel(e *runtime.Engine, f *gguf.File) (*Model, *weights, error) {
 		return nil, nil, err
 	}
 	m := &Model{engine: e, arena: &runtime.Arena{}, Fingerprint: f.Fingerprint()}
-	w := &weights{engine: e, arena: m.arena, file: f}
+	w := &weights{engine: e, arena: m.arena, file: f, layer: -1}
 	if m.arch, err = build(w); err != nil {
 		return nil, nil, err
 	}
 	m.Config = m.arch.Config()
+	m.OwnLayers = w.place(len(m.Config.Layers))
 	return m, w, m.readTokenizer(f)
 }
 
@@ -110,7 +113,7 @@ func Products(e *runtime.Engine, f *gguf.File) (map[runtime.Product]int, error) 
 	if err != nil {
 		return nil, err
 	}
-	w := &weights{engine: e, arena: &runtime.Arena{}, file: f}
+	w := &weights{engine: e, arena: &runtime.Arena{}, file: f, layer: -1}
 	if _, err := build(w); err != nil {
 		return nil, err
 	}
@@ -123,8 +126,11 @@ func Products(e *runtime.Engine, f *gguf.File) (map[runtime.Product]int, error) 
 	return all, nil
 }
 
-// Bytes is the device memory that the weights take.
+// Bytes is the memory that the weights take.
 func (m *Model) Bytes() int64 { return m.arena.Bytes("") }
+
+// OwnBytes is what of that is the device's own.
+func (m *Model) OwnBytes() int64 { return m.arena.BytesIn(vk.Local) }
 
 // Ends are the tokens that end a generation.
 func (m *Model) Ends() []int32 { return m.ends }

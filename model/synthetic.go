@@ -73,8 +73,11 @@ func NewSynthetic(e *runtime.Engine, shape Shape) (*Synthetic, error) {
 	return s, nil
 }
 
-// Bytes is the device memory that the weights will take.
+// Bytes is the memory that the weights will take.
 func (s *Synthetic) Bytes() int64 { return s.model.Bytes() }
+
+// OwnBytes is what of that will be the device's own.
+func (s *Synthetic) OwnBytes() int64 { return s.model.OwnBytes() }
 
 // Build makes the model. progress, if not nil, is called with the bytes done and the total; an error from it ends the
 // building.

@@ -18,7 +18,37 @@ type weights struct {
 	file     *gguf.File
 	matrices []*Matrix
 	vectors  []*vector
+	layer    int // of the matrices that are planned next, -1 for none
 	err      error
+}
+
+// place chooses the layers whose matrices lie in the device's own memory, the first ones, and puts the others' into the
+// host's, where the device reads them over the bus. It tells how many of the layers are the device's own.
+func (w *weights) place(layers int) (own int) {
+	bytes, sum := make([]int64, layers), w.arena.Bytes("")
+	for _, m := range w.matrices {
+		if m.layer >= 0 {
+			bytes[m.layer] += m.bytes()
+		}
+	}
+	own = min(w.engine.OwnLayers, layers)
+	if room, limited := w.engine.ForWeights(); own < 0 {
+		for own = layers; own > 0 && limited && sum > room; own-- {
+			sum -= bytes[own-1]
+		}
+	}
+	for _, m := range w.matrices {
+		for _, s := range m.slices {
+			if m.layer < own {
+				continue
+			}
+			s.weights.Use = vk.Upload
+			if s.scales != nil {
+				s.scales.Use = vk.Upload
+			}
+		}
+	}
+	return own
 }
 
 // load writes all planned tensors; progress, if not nil, is called with bytes of the file done and their total
@@ -107,6 +137,7 @@ func (w *weights) plan(name string, input runtime.Input, pair bool, parts ...*gg
 		w.err = err
 		return nil
 	}
+	m.layer = w.layer
 	biased := false
 	for _, p := range parts {
 		values := make([]float32, p.Rows())

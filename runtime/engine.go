@@ -19,6 +19,9 @@ type Engine struct {
 
 	Measured map[Product]Launch // ways that were measured, in place of the tuning's
 
+	OwnLayers int   // layers of a model whose weights lie in the device's own memory; it reads the others' from the host's. Negative: as many as fit
+	Room      int64 // bytes of its own memory for weights, 0 = what is free
+
 	Debug int  // 1: device; 2: time per kernel; 3: the graph, one line per dispatch
 	Anew  bool // record every program anew before each submit: slow, for checking that replay is the same
 
@@ -40,7 +43,7 @@ func (e *Engine) Bindable() int64 {
 
 // NewEngine wraps an open device.
 func NewEngine(d *vk.Device) *Engine {
-	return &Engine{Device: d, Tuning: TuningFor(d.Info), pipelines: map[string]*vk.Pipeline{}}
+	return &Engine{Device: d, Tuning: TuningFor(d.Info), OwnLayers: -1, pipelines: map[string]*vk.Pipeline{}}
 }
 
 // build is a pipeline that a program needs: of a call, for the whole dispatch or for parts of it.

@@ -21,7 +21,7 @@ type Program struct {
 	err      error // the first error while building
 	segments []segment
 	records  []*vk.Commands // one for each segment
-	stale    bool           // the segments are others than those that were recorded
+	next     []segment      // to be recorded before the next run, nil = the same
 }
 
 type dispatch struct {
@@ -58,9 +58,7 @@ func (p *Program) Record() error {
 	if p.err != nil {
 		return fmt.Errorf("runtime: program %s: %w", p.Name, p.err)
 	}
-	if p.segments == nil {
-		p.segments = p.begin()
-	}
+	p.segments, p.next = p.coming(), nil
 	var needed []build
 	for _, s := range p.segments {
 		for _, part := range s {
@@ -82,8 +80,18 @@ func (p *Program) Record() error {
 		}
 		p.records = append(p.records, c)
 	}
-	p.stale = false
 	return nil
+}
+
+// coming are the segments of the next run.
+func (p *Program) coming() []segment {
+	switch {
+	case p.next != nil:
+		return p.next
+	case p.segments != nil:
+		return p.segments
+	}
+	return p.begin()
 }
 
 func (p *Program) build(part piece) build {
@@ -149,8 +157,14 @@ func overlaps(list []vk.Range, r vk.Range) bool {
 	return false
 }
 
-// Commands are the recorded segments, to be submitted in order. With Engine.Anew they are recorded anew first.
+// Commands are the recorded segments, to be submitted in order. They are recorded anew first where the last run has cut the
+// program anew, which must be over, and with Engine.Anew.
 func (p *Program) Commands() ([]*vk.Commands, error) {
+	if p.next != nil && !p.engine.Anew {
+		if err := p.Record(); err != nil {
+			return nil, err
+		}
+	}
 	if p.engine.Anew {
 		if err := p.engine.Device.WaitIdle(); err != nil {
 			return nil, err
@@ -198,11 +212,7 @@ func addTime(sums []KernelTime, kernel string, d time.Duration) []KernelTime {
 // Print writes the graph, one line per dispatch: kernel, grid, constants and bindings by name; of a part of a dispatch its
 // first workgroup stands before them. A line `--` is a barrier, `-- cut` the end of a submit.
 func (p *Program) Print(w io.Writer) {
-	segments := p.segments
-	if segments == nil {
-		segments = p.begin()
-	}
-	for i, s := range segments {
+	for i, s := range p.coming() {
 		if i > 0 {
 			fmt.Fprintln(w, "-- cut")
 		}

@@ -67,11 +67,10 @@ func (p *Program) in(part piece, n int) (all []piece) {
 	return all
 }
 
-// fit cuts the program anew after its segments took so long: what took too long falls into its dispatches, and one dispatch
-// into parts; neighbours that take little are joined, if joins. It tells whether anything changed, and the program is to be
-// recorded again.
-func (p *Program) fit(times []time.Duration, joins bool) (changed bool) {
-	var all []segment
+// fit gives other segments after those of the program took so long, nil if these will do: what took too long falls into its
+// dispatches, and one dispatch into parts; neighbours that take little are joined, if joins.
+func (p *Program) fit(times []time.Duration, joins bool) (all []segment) {
+	changed := false
 	open := time.Duration(-1) // what the last segment takes that may be joined with the next one, negative for none
 	for i, s := range p.segments {
 		switch {
@@ -97,8 +96,10 @@ func (p *Program) fit(times []time.Duration, joins bool) (changed bool) {
 		}
 		open = -1 // how long each of these takes is not known
 	}
-	p.segments = all
-	return changed
+	if !changed {
+		return nil
+	}
+	return all
 }
 
 // Load is how much of what a program can do a run of it does.
@@ -142,15 +143,8 @@ func (e *Engine) Run(load Load, programs ...*Program) (err error) {
 			done := e.Now()
 			times[i], last = done-last, done
 		}
-		if load > Idle && p.fit(times, load == Full) {
-			p.stale = true
-		}
-	}
-	for _, p := range programs {
-		if p.stale {
-			if err := p.Record(); err != nil {
-				return err
-			}
+		if load > Idle {
+			p.next = p.fit(times, load == Full)
 		}
 	}
 	return nil

@@ -71,6 +71,14 @@ func (d slowDevice) times(p *Program) (times []time.Duration) {
 	return times
 }
 
+// runs lets the program run on a device, and tells whether it is cut anew.
+func (p *Program) runs(d slowDevice, joins bool) bool {
+	p.next = p.fit(d.times(p), joins)
+	changed := p.next != nil
+	p.segments, p.next = p.coming(), nil
+	return changed
+}
+
 // However slow a device is, after a few runs no submit takes too long; and none takes so little that it could be joined.
 func TestSegmentsFollowWhatTheyTake(t *testing.T) {
 	grids := [][3]uint32{{1, 1, 1}, {64, 64, 1}, {3, 5, 7}, {1, 1, 300}, {12, 2, 1}, {1, 1, 1}, {40, 1, 1}}
@@ -86,7 +94,7 @@ func TestSegmentsFollowWhatTheyTake(t *testing.T) {
 			device[i] = time.Duration(math.Exp(r.Float64() * math.Log(float64(min(most, longSubmit)))))
 		}
 		runs := 0
-		for p.fit(device.times(p), true) {
+		for p.runs(device, true) {
 			covers(t, p)
 			if runs++; runs > 12 {
 				t.Fatalf("seed %d: not settled after %d runs", seed, runs)
@@ -115,17 +123,17 @@ func TestSegmentsOfAQuickDeviceAreOne(t *testing.T) {
 	for i := range quick {
 		quick[i] = time.Microsecond
 	}
-	if p.fit(quick.times(p), false) || len(p.segments) != 50 {
+	if p.runs(quick, false) || len(p.segments) != 50 {
 		t.Errorf("%d segments after a run of some rows, want 50", len(p.segments))
 	}
-	if !p.fit(quick.times(p), true) || len(p.segments) != 1 || p.fit(quick.times(p), true) {
+	if !p.runs(quick, true) || len(p.segments) != 1 || p.runs(quick, true) {
 		t.Errorf("%d segments, want 1", len(p.segments))
 	}
 	covers(t, p)
 	for i := range quick { // where it gets slower, one run of some rows is enough to see it
 		quick[i] = 10 * time.Millisecond
 	}
-	if !p.fit(quick.times(p), false) || len(p.segments) != 50 {
+	if !p.runs(quick, false) || len(p.segments) != 50 {
 		t.Errorf("%d segments on a device that has become slow, want 50", len(p.segments))
 	}
 }
@@ -135,12 +143,12 @@ func TestWhatCannotBeCutIsNot(t *testing.T) {
 	p := graph([3]uint32{8, 1, 1}, [3]uint32{1, 1, 1})
 	p.calls[0].Call = shaders.Call{Whole: true}
 	hour := slowDevice{time.Hour, time.Hour}
-	if !p.fit(hour.times(p), true) || len(p.segments) != 2 || p.fit(hour.times(p), true) {
+	if !p.runs(hour, true) || len(p.segments) != 2 || p.runs(hour, true) {
 		t.Errorf("%d segments", len(p.segments))
 	}
 	covers(t, p)
 	p.calls[0].Whole = false
-	if !p.fit(hour.times(p), true) || len(p.segments) != 9 {
+	if !p.runs(hour, true) || len(p.segments) != 9 {
 		t.Errorf("%d segments, want 9", len(p.segments))
 	}
 	covers(t, p)

@@ -219,7 +219,7 @@ func (f *benchFlags) open(ctx context.Context, c *configuration, path string, ve
 	if err != nil {
 		return nil, err
 	}
-	if err := f.fits(l, synthetic.Geometry(), synthetic.Bytes()); err != nil {
+	if err := f.fits(l, synthetic.Geometry(), synthetic.OwnBytes()); err != nil {
 		return nil, err
 	}
 	bar := newProgress(stderr, "make", 0)
@@ -228,6 +228,10 @@ func (f *benchFlags) open(ctx context.Context, c *configuration, path string, ve
 		bar.of(done, total)
 		return ctx.Err()
 	})
+	if err == nil {
+		bar.done()
+		l.tellLayers(stderr)
+	}
 	return l, err
 }
 
@@ -240,7 +244,7 @@ func (f *benchFlags) fits(l *loaded, g h2o.Geometry, weights int64) error {
 	if err != nil {
 		return usageError{err}
 	}
-	free, told := bench.Free(l.device)
+	free, told := l.engine.Free()
 	if !told || weights+plan.Bytes <= free {
 		return nil
 	}

@@ -23,7 +23,7 @@ func TestDevicesShowsTheChoiceAndTheReasons(t *testing.T) {
 	for i, parts := range [][]string{
 		{"index", "usable"},
 		{"Old Card", "1.0", "by kind", "no: Vulkan 1.0, want 1.1"},
-		{"*", "New Card", "integrated", "1.3", "3.0 GiB", "some driver 2", "measured, 4 products", "yes"},
+		{"*", "New Card", "integrated", "1.3", "3.0 GiB  9.0 GiB", "some driver 2", "measured, 4 products", "yes"},
 	} {
 		for _, part := range parts {
 			if !strings.Contains(lines[i], part) {

@@ -83,6 +83,10 @@ func openModel(ctx context.Context, c *configuration, path string, verbose int, 
 		bar.of(done, total)
 		return ctx.Err()
 	})
+	if err == nil {
+		bar.done()
+		l.tellLayers(stderr)
+	}
 	return l, err
 }
 
@@ -115,7 +119,7 @@ func openDevice(ctx context.Context, c *configuration, verbose int, stderr io.Wr
 	}
 	l.usePipelineCache(verbose, stderr)
 	l.engine = runtime.NewEngine(l.device)
-	l.engine.Debug = debug
+	l.engine.Debug, l.engine.OwnLayers = debug, c.Device.Layers
 	l.tunings = verdict.Tunings(info)
 	l.engine.Tuning = l.tunings[0]
 	if verbose > 0 || debug >= 1 {
@@ -125,6 +129,15 @@ func openDevice(ctx context.Context, c *configuration, verbose int, stderr io.Wr
 		}
 	}
 	return l, nil
+}
+
+// tellLayers says that the device reads weights from the host's memory, where it does.
+func (l *loaded) tellLayers(stderr io.Writer) {
+	m := l.model
+	if layers := len(m.Layers); m.OwnLayers < layers {
+		fmt.Fprintf(stderr, "note: the weights of %d of %d layers lie in the device's own memory, %s; those of the others, %s, are read from the host's over the bus, which is slower (--gpu-layers)\n",
+			m.OwnLayers, layers, binarySize(m.OwnBytes()), binarySize(m.Bytes()-m.OwnBytes()))
+	}
 }
 
 // debugLevel reads how much to tell of what the device does: 1 which it is, 2 the time of each kernel in the last step,
@@ -185,7 +198,7 @@ func room(err error, plan *h2o.Plan, d *vk.Device) error {
 	slots := int(share * float64(free) / (float64(plan.Bytes) / float64(plan.Capacity)))
 	slots = min(slots, plan.Capacity-1)
 	if slots <= plan.Chunk {
-		return fmt.Errorf("%w; beside the weights there are %s for the cache, too few for a chunk of %d: try --chunk %d", err, binarySize(free), plan.Chunk, max(1, slots/2))
+		return fmt.Errorf("%w; a lower --gpu-layers leaves more: beside the weights there are %s for the cache, too few for a chunk of %d: try --chunk %d", err, binarySize(free), plan.Chunk, max(1, slots/2))
 	}
 	return fmt.Errorf("%w; %s are planned for %d slots per KV head, about %d would fit: try --budget %d", err, binarySize(plan.Bytes), plan.Capacity, slots, slots-plan.Chunk)
 }
