@@ -241,6 +241,10 @@ func (c *contest) winner(ctx context.Context) (*way, error) {
 		if again < runtime.Margin {
 			continue
 		}
+		if _, err := w.chunk(); err != nil { // it may compute something else than the CPU
+			w.Wrong = err.Error()
+			continue
+		}
 		if err := race(ctx, pair, prompting); err != nil {
 			return nil, err
 		}

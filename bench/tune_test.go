@@ -34,7 +34,7 @@ func ways(all ...*way) []*way {
 }
 
 func TestAWayWinsOnlyIfItIsClearlyQuickerAndNoSlowerInPrompts(t *testing.T) {
-	once := steps(10)
+	once, broken := steps(10), func() (float64, error) { return 0, errors.New("NMSE 1") }
 	for _, c := range []struct {
 		name string
 		ways []*way
@@ -47,6 +47,7 @@ func TestAWayWinsOnlyIfItIsClearlyQuickerAndNoSlowerInPrompts(t *testing.T) {
 		{"slower", ways(&way{decode: steps(10), chunk: once}, &way{decode: steps(19), chunk: once}), 0},
 		{"slower in prompts", ways(&way{decode: steps(10), chunk: once}, &way{decode: steps(5), chunk: steps(10.6)}), 0},
 		{"slower in prompts, and the next best", ways(&way{decode: steps(10), chunk: once}, &way{decode: steps(5), chunk: steps(10.6)}, &way{decode: steps(8), chunk: steps(10.4)}), 2},
+		{"wrong in prompts, and the next best", ways(&way{decode: steps(10), chunk: once}, &way{decode: steps(5), chunk: broken}, &way{decode: steps(8), chunk: once}), 2},
 		{"quicker now and then", ways(&way{decode: steps(10), chunk: once}, &way{decode: steps(1, 1, 10, 10, 1, 10, 10, 10, 1, 10), chunk: once}), 0},
 		{"quicker by chance", ways(&way{decode: steps(10), chunk: once}, &way{decode: steps(8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 10), chunk: once}), 0},
 		{"on a device that slows down", ways(&way{decode: slower(10), chunk: once}, &way{decode: slower(10), chunk: once}), 0},

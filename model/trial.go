@@ -37,15 +37,16 @@ type planesMemory struct{ weights, scales *runtime.Tensor }
 
 // Trial is one way.
 type Trial struct {
-	Launch   runtime.Launch
-	programs [2]*runtime.Program // decode, chunk
-	trials   *Trials
+	Launch        runtime.Launch
+	decode, chunk *runtime.Program // of one row, of several: nil until they are measured
+	trials        *Trials
 }
 
 const (
-	mostTrial    = 128 << 20 // bytes, more than caches hold
-	leastInTrial = 16        // products in a submit, so that its own cost does not count
-	chunkTiles   = 4         // of activation rows in a chunk
+	mostTrial     = 128 << 20 // bytes, more than caches hold
+	leastInTrial  = 16        // products in a submit, so that its own cost does not count
+	chunksInTrial = 4         // of several rows
+	chunkTiles    = 4         // of activation rows in a chunk
 )
 
 // NewTrials makes matrices for any of the launches.
@@ -185,46 +186,61 @@ func (t *Trials) Try(l runtime.Launch) (*Trial, error) {
 	if t.Product.Input == runtime.Parts && l.Run != 1 {
 		return nil, fmt.Errorf("model: %s: %s: parts are brought together only where one invocation has a row", t.Product, l)
 	}
-	if err := t.check(l); err != nil {
-		return nil, err
-	}
 	one := &Trial{Launch: l, trials: t}
-	for i, rows := range []int{1, t.rows} {
-		p := t.engine.NewProgram("trial")
-		one.programs[i], t.programs = p, append(t.programs, p)
-		for n := range max(leastInTrial, len(t.memory)) {
-			m, err := t.matrix(l)
-			if err != nil {
-				return nil, err
-			}
-			memory, weights, scales := t.memory[n%len(t.memory)], int64(0), int64(0)
-			for _, s := range m.slices {
-				s.weights.Range = memory.weights.Slice(weights, s.weights.Bytes)
-				weights += t.aligned(s.weights.Bytes)
-				if s.scales != nil {
-					s.scales.Range = memory.scales.Slice(scales, s.scales.Bytes)
-					scales += t.aligned(s.scales.Bytes)
-				}
-			}
-			m.multiply(t.engine, p, t.step, t.use(rows))
-		}
-		if err := p.Record(); err != nil {
-			return nil, err
-		}
-	}
-	return one, nil
+	var err error
+	one.decode, err = t.program(l, 1, max(leastInTrial, len(t.memory)))
+	return one, err
 }
 
-// Decode measures the product for one row, in microseconds; Chunk for several.
-func (o *Trial) Decode() (float64, error) { return o.measure(0, 1) }
-func (o *Trial) Chunk() (float64, error)  { return o.measure(1, o.trials.rows) }
+// program is so many of the product for so many rows, after a check of one.
+func (t *Trials) program(l runtime.Launch, rows, count int) (*runtime.Program, error) {
+	if err := t.check(l, rows); err != nil {
+		return nil, err
+	}
+	p := t.engine.NewProgram("trial")
+	t.programs = append(t.programs, p)
+	for n := range count {
+		m, err := t.matrix(l)
+		if err != nil {
+			return nil, err
+		}
+		memory, weights, scales := t.memory[n%len(t.memory)], int64(0), int64(0)
+		for _, s := range m.slices {
+			s.weights.Range = memory.weights.Slice(weights, s.weights.Bytes)
+			weights += t.aligned(s.weights.Bytes)
+			if s.scales != nil {
+				s.scales.Range = memory.scales.Slice(scales, s.scales.Bytes)
+				scales += t.aligned(s.scales.Bytes)
+			}
+		}
+		m.multiply(t.engine, p, t.step, t.use(rows))
+	}
+	return p, p.Record()
+}
 
-func (o *Trial) measure(program, rows int) (float64, error) {
+// Decode measures the product for one row, in microseconds.
+func (o *Trial) Decode() (float64, error) {
+	return o.trials.measure(o.decode, 1, max(leastInTrial, len(o.trials.memory)))
+}
+
+// Chunk measures it for several. Only ways that are quick for one row are compiled for that, and only then it shows whether
+// they compute what the CPU does.
+func (o *Trial) Chunk() (took float64, err error) {
 	t := o.trials
+	if o.chunk == nil {
+		if o.chunk, err = t.program(o.Launch, t.rows, chunksInTrial); err != nil {
+			return 0, err
+		}
+	}
+	return t.measure(o.chunk, t.rows, chunksInTrial)
+}
+
+// measure runs a program of so many products.
+func (t *Trials) measure(p *runtime.Program, rows, count int) (float64, error) {
 	if err := t.setRows(rows); err != nil {
 		return 0, err
 	}
-	commands, err := o.programs[program].Commands()
+	commands, err := p.Commands()
 	if err != nil {
 		return 0, err
 	}
@@ -233,7 +249,7 @@ func (o *Trial) measure(program, rows int) (float64, error) {
 	if err == nil {
 		err = pending.Wait(runtime.Patience)
 	}
-	return float64(time.Since(begin).Nanoseconds()) / 1e3 / float64(max(leastInTrial, len(t.memory))), err
+	return float64(time.Since(begin).Nanoseconds()) / 1e3 / float64(count), err
 }
 
 func (t *Trials) setRows(n int) error {

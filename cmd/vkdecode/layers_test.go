@@ -8,7 +8,7 @@ import (
 // A run says which layers it reads from the host's memory, and is otherwise the same.
 func TestRunsTellOfLayersInTheHostsMemory(t *testing.T) {
 	eachDriver(t, func(t *testing.T) {
-		read := func(more ...string) (r runReport, stderr string) {
+		read := func(more ...string) (r runJSON, stderr string) {
 			t.Helper()
 			got := vkdecode(t, shortRun(append(more, "--json")...)...)
 			got.want(t, exitOK)
@@ -17,11 +17,11 @@ func TestRunsTellOfLayersInTheHostsMemory(t *testing.T) {
 		}
 		all, quiet := read()
 		some, told := read("--gpu-layers", "1")
-		if all.OwnLayers != 3 || all.HostBytes != 0 || strings.Contains(quiet, "layers") {
-			t.Errorf("%d layers, %d bytes in the host's memory: %s", all.OwnLayers, all.HostBytes, quiet)
+		if all.Layers != 3 || all.HostBytes != 0 || strings.Contains(quiet, "layers") {
+			t.Errorf("%d layers, %d bytes in the host's memory: %s", all.Layers, all.HostBytes, quiet)
 		}
-		if some.OwnLayers != 1 || some.HostBytes <= 0 || !strings.Contains(told, "note: the weights of 1 of 3 layers lie in the device's own memory") {
-			t.Errorf("%d layers, %d bytes in the host's memory: %s", some.OwnLayers, some.HostBytes, told)
+		if some.Layers != 1 || some.HostBytes <= 0 || !strings.Contains(told, "note: the weights of 1 of 3 layers lie in the device's own memory") {
+			t.Errorf("%d layers, %d bytes in the host's memory: %s", some.Layers, some.HostBytes, told)
 		}
 		if all.LogitsHash != some.LogitsHash {
 			t.Errorf("logits %s and %s", all.LogitsHash, some.LogitsHash)
