@@ -176,10 +176,10 @@ func (s *Session) readSteps(ctx context.Context, tokens []int32, progress func(i
 		}
 	}()
 	var commands []*vk.Commands
-	var pace pace
+	var p pace
 	for submitted, done, last := 0, 0, e.Now(); done < len(tokens); {
-		for submitted < len(tokens) && submitted-done < inFlight && (submitted == done || !pace.alone()) && ctx.Err() == nil {
-			if pace.alone() {
+		for submitted < len(tokens) && submitted-done < inFlight && (submitted == done || !p.alone()) && ctx.Err() == nil {
+			if p.alone() {
 				commands = nil // a run may cut programs anew
 				err = e.Run(runtime.Full, s.stepPrograms()...)
 			} else {
@@ -202,7 +202,7 @@ func (s *Session) readSteps(ctx context.Context, tokens []int32, progress func(i
 			return err
 		}
 		now := e.Now()
-		pace.note(1, now-last)
+		p.note(1, now-last)
 		last = now
 		for _, o := range s.pair() {
 			o.Tokens = append(o.Tokens, tokens[done])
