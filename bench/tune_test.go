@@ -49,6 +49,7 @@ func TestAWayWinsOnlyIfItIsClearlyQuickerAndNoSlowerInPrompts(t *testing.T) {
 		{"slower in prompts, and the next best", ways(&way{decode: steps(10), chunk: once}, &way{decode: steps(5), chunk: steps(10.6)}, &way{decode: steps(8), chunk: steps(10.4)}), 2},
 		{"wrong in prompts, and the next best", ways(&way{decode: steps(10), chunk: once}, &way{decode: steps(5), chunk: broken}, &way{decode: steps(8), chunk: once}), 2},
 		{"quicker now and then", ways(&way{decode: steps(10), chunk: once}, &way{decode: steps(1, 1, 10, 10, 1, 10, 10, 10, 1, 10), chunk: once}), 0},
+		{"beside a table's way that was held up", ways(&way{decode: steps(30, 30, 10, 30), chunk: once}, &way{decode: steps(20), chunk: once}), 0},
 		{"quicker by chance", ways(&way{decode: steps(10), chunk: once}, &way{decode: steps(8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 10), chunk: once}), 0},
 		{"on a device that slows down", ways(&way{decode: slower(10), chunk: once}, &way{decode: slower(10), chunk: once}), 0},
 		{"quicker on a device that slows down", ways(&way{decode: slower(10), chunk: once}, &way{decode: slower(9), chunk: once}), 1},
