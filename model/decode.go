@@ -74,7 +74,8 @@ type batch struct {
 	pending vk.Pending
 	steps   int
 	begun   time.Duration
-	counts  bool // its time is that of its steps
+	sampled bool // it processes nothing, and its time says nothing
+	alone   bool // it was run, and is done
 }
 
 // begin tells the device where to start.
@@ -175,7 +176,7 @@ func (d *decoding) submit(n, left int, b *batch) (err error) {
 			return err
 		}
 	}
-	b.steps, b.counts, b.begun = 1, !first, e.Now()
+	b.steps, b.begun, b.sampled, b.alone = 1, e.Now(), first, !first && s.pace.alone()
 	if first {
 		commands, err := s.sample.Commands()
 		if err != nil {
@@ -183,7 +184,7 @@ func (d *decoding) submit(n, left int, b *batch) (err error) {
 		}
 		return e.Device.Start(&b.pending, commands...)
 	}
-	if s.pace.alone() {
+	if b.alone {
 		d.commands = nil // a run may cut programs anew
 		return e.Run(runtime.Full, s.decode, s.head, s.sample)
 	}
@@ -202,14 +203,18 @@ func (d *decoding) submit(n, left int, b *batch) (err error) {
 	return e.Device.Start(&b.pending, d.commands[:b.steps*d.one]...)
 }
 
-// wait waits for a submit and learns how long its steps took: since the one before was done, or since it was submitted.
+// wait waits for a submit and learns how long its steps took: since the one before was done, or since it was submitted. If
+// that was mostly the time until the host got around to it, it says nothing.
 func (d *decoding) wait(b *batch) error {
+	e := d.s.model.engine
+	before := e.Now()
 	if err := b.pending.Wait(runtime.Patience); err != nil {
 		return err
 	}
-	now := d.s.model.engine.Now()
-	if b.counts {
-		d.s.pace.note(b.steps, now-max(d.done, b.begun))
+	now := e.Now()
+	took, waited := now-max(d.done, b.begun), now-before
+	if b.alone || !b.sampled && 2*waited >= took {
+		d.s.pace.note(b.steps, took)
 	}
 	d.done = now
 	return nil
