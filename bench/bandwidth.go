@@ -76,7 +76,7 @@ func probeBytes(e *runtime.Engine) int64 {
 		size = cpuProbe
 	}
 	size = min(size, e.Bindable(), info.Limits.MaxAllocation/2)
-	if free, told := Free(e.Device); told {
+	if free, told := e.Free(); told {
 		size = min(size, free/8)
 	}
 	whole := int64(16 * probeDepth * e.Tuning.Lanes)

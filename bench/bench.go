@@ -173,7 +173,7 @@ func (b *Bench) open(ctx context.Context, s *subject, group []*subject) error {
 	}
 	if p, err := s.plan(b.Model.Geometry()); err != nil {
 		return err
-	} else if free, told := Free(b.Engine.Device); told && p.Bytes*int64(s.sequences()) > free {
+	} else if free, told := b.Engine.Free(); told && p.Bytes*int64(s.sequences()) > free {
 		closeAll(group)
 	}
 	err := s.open(ctx, b.Model)

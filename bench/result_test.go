@@ -115,22 +115,3 @@ func TestResultsAreComparedWhereTheSettingsAreTheSame(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
-
-func TestAvailableMemoryIsRead(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "meminfo")
-	for text, want := range map[string]int64{
-		"MemTotal: 9 kB\nMemAvailable:   24000 kB\n": 24000 << 10,
-		"MemTotal: 9 kB\n":                           -1,
-		"MemAvailable: much kB\n":                    -1,
-	} {
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		if got, told := available(path); told != (want >= 0) || told && got != want {
-			t.Errorf("%q: %d, %t", text, got, told)
-		}
-	}
-	if _, told := available(path + "s"); told {
-		t.Error("told by a file that is not there")
-	}
-}

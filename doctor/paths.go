@@ -82,6 +82,22 @@ func Without(t runtime.Tuning, info vk.DeviceInfo, off []string) runtime.Tuning 
 	return t
 }
 
+// Tunings are how a device may be used after an examination, one for each form of the kernels: first the one that it is used
+// with, then those with other forms that were seen to compute right. Without a verdict there is only the first.
+func (v *Verdict) Tunings(info vk.DeviceInfo) (all []runtime.Tuning) {
+	if v == nil {
+		return []runtime.Tuning{runtime.TuningFor(info)}
+	}
+	all = append(all, Without(runtime.TuningFor(info), info, v.Off))
+	for _, f := range forms {
+		passed := slices.ContainsFunc(v.Results, func(r Result) bool { return r.Path == formNames[f] && r.Passes })
+		if passed && f != all[0].Form && canRun(info, f) {
+			all = append(all, Without(runtime.TuningIn(info, f), info, v.Off))
+		}
+	}
+	return all
+}
+
 // canRun tells whether a device can run a form, which says nothing about how fast.
 func canRun(info vk.DeviceInfo, f shaders.Form) bool {
 	subgroups := info.Features.SubgroupArithmetic && info.Features.SubgroupShuffle && info.Limits.SubgroupSize >= leastSubgroup

@@ -60,7 +60,8 @@ func rowOf(t *runtime.Tensor, i, width int) vk.Range {
 // body is the program of a whole step of up to so many rows.
 func (a *activations) body(name string, rows int, attend attention) *runtime.Program {
 	p := a.model.engine.NewProgram(name)
-	a.model.arch.embedding(p, a.step, a.x.Range, rows)
+	p.Long = rows > 1
+	a.model.arch.embedding(p, a, a.step, a.x.Range, rows)
 	if rows == 1 && a.chains != nil {
 		p.Zero(a.chains.state.Range)
 		a.model.arch.linked(p, a, attend)

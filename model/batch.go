@@ -68,7 +68,7 @@ func (b *Batch) prepare(ctx context.Context) error {
 	}
 	b.decode, b.head, b.sample = e.NewProgram("decode"), e.NewProgram("head"), e.NewProgram("sample")
 	b.each(b.decode, func(p *runtime.Program, i int, s *Session) {
-		b.model.arch.embedding(p, s.step, rowOf(b.x, i, b.widths.x), 1)
+		b.model.arch.embedding(p, &b.activations, s.step, rowOf(b.x, i, b.widths.x), 1)
 	})
 	for layer := range b.model.Layers {
 		b.model.arch.layer(b.decode, &b.activations, layer, len(rows), b.attend)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"vkdecode/runtime"
 	"vkdecode/vk"
@@ -54,16 +55,27 @@ func (s *Session) Generate(ctx context.Context, g Generation) (reason StopReason
 }
 
 // decoding is a generation under way: programs are submitted again and again, and the device samples and makes the next
-// step by itself; the host only reads which tokens came. Steps submitted after an end token change nothing. With an
-// observer, or with tokens that are given, the host waits for every step.
+// step by itself; the host only reads which tokens came. Several steps may go into a submit. Steps that were submitted when an
+// end token came change nothing. With an observer, or with tokens that are given, the host waits for every step.
 type decoding struct {
 	s *Session
 	g Generation
 
-	token    int32 // that the step which is read next processes
-	samples  bool  // the first submit processes nothing: it only samples, from the logits of the last token
-	commands []*vk.Commands
-	logits   []float32 // for the observer
+	token    int32          // that the step which is read next processes
+	samples  bool           // the first step processes nothing: it only samples, from the logits of the last token
+	commands []*vk.Commands // of the most steps that a submit takes
+	one      int            // commands of one step
+	done     time.Duration  // when the last submit was
+	logits   []float32      // for the observer
+}
+
+// batch is a submit of some steps.
+type batch struct {
+	pending vk.Pending
+	steps   int
+	begun   time.Duration
+	sampled bool // it processes nothing, and its time says nothing
+	alone   bool // it was run, and is done
 }
 
 // begin tells the device where to start.
@@ -108,63 +120,104 @@ func (d *decoding) write(at int) error {
 // run submits, waits and reads.
 func (d *decoding) run(ctx context.Context) (reason StopReason, err error) {
 	ahead, steps := inFlight, d.g.Tokens
-	if d.g.Observer.Step != nil || d.g.Given != nil {
+	if d.waits() {
 		ahead = 1
 	}
-	var flight [inFlight]vk.Pending // step n is number n % inFlight
-	defer func() {                  // the device must have stopped before anything it uses is read or freed
+	var flight [inFlight]batch // submit n is number n % inFlight
+	defer func() {             // the device must have stopped before anything it uses is read or freed
 		for i := range flight {
-			if e := flight[i].Wait(runtime.Patience); err == nil {
+			if e := flight[i].pending.Wait(runtime.Patience); err == nil {
 				err = e
 			}
 		}
 	}()
-	var failed error // of Emit: what was submitted by then is still processed, and the session's tokens have to tell
-	for submitted, read := 0, 0; read < steps; {
-		for submitted < steps && submitted-read < ahead && ctx.Err() == nil && failed == nil {
-			if err := d.submit(submitted, &flight[submitted%inFlight]); err != nil {
+	var failed error    // of Emit: what was submitted by then is still processed, and the session's tokens have to tell
+	first, next := 0, 0 // batches: the oldest under way, and the one to be submitted
+	for submitted, read := 0, 0; read < steps; first++ {
+		for submitted < steps && next-first < ahead && (next == first || !d.s.pace.alone()) && ctx.Err() == nil && failed == nil {
+			b := &flight[next%inFlight]
+			if err := d.submit(submitted, steps-submitted, b); err != nil {
 				return "", err
 			}
-			submitted++
+			submitted, next = submitted+b.steps, next+1
 		}
 		if submitted == read {
 			return StopCancelled, failed
 		}
-		if err := flight[read%inFlight].Wait(runtime.Patience); err != nil {
+		b := &flight[first%inFlight]
+		if err := d.wait(b); err != nil {
 			return "", err
 		}
-		if err := d.take(read); err != nil {
-			return "", err
-		}
-		read++
-		if failed == nil {
-			failed = d.g.Emit(d.token)
-		}
-		if slices.Contains(d.s.ends, d.token) {
-			return StopEnd, failed
+		for range b.steps {
+			if err := d.take(read); err != nil {
+				return "", err
+			}
+			read++
+			if failed == nil {
+				failed = d.g.Emit(d.token)
+			}
+			if slices.Contains(d.s.ends, d.token) {
+				return StopEnd, failed
+			}
 		}
 	}
 	return StopLength, failed
 }
 
-// submit starts step n.
-func (d *decoding) submit(n int, pending *vk.Pending) (err error) {
-	s, first := d.s, n == 0 && d.samples
-	if n <= 1 || s.model.engine.Anew {
-		programs := []*runtime.Program{s.decode, s.head, s.sample}
-		if first {
-			programs = programs[2:]
-		}
-		if d.commands, err = commandsOf(programs); err != nil {
-			return err
-		}
-	}
+// waits tells whether the host has something to do between two steps.
+func (d *decoding) waits() bool { return d.g.Observer.Step != nil || d.g.Given != nil }
+
+// submit starts step n and some of those that are left after it.
+func (d *decoding) submit(n, left int, b *batch) (err error) {
+	s, e := d.s, d.s.model.engine
+	first := n == 0 && d.samples
 	if d.g.Given != nil && !first {
 		if err := d.write(len(s.Tokens)); err != nil {
 			return err
 		}
 	}
-	return s.model.engine.Device.Start(pending, d.commands...)
+	b.steps, b.begun, b.sampled, b.alone = 1, e.Now(), first, !first && s.pace.alone()
+	if first {
+		commands, err := s.sample.Commands()
+		if err != nil {
+			return err
+		}
+		return e.Device.Start(&b.pending, commands...)
+	}
+	if b.alone {
+		d.commands = nil // a run may cut programs anew
+		return e.Run(runtime.Full, s.decode, s.head, s.sample)
+	}
+	most := min(e.Tuning.Steps, ringSteps/inFlight)
+	if d.waits() || e.Anew {
+		most = 1
+	}
+	if d.commands == nil || e.Anew {
+		one, err := commandsOf([]*runtime.Program{s.decode, s.head, s.sample})
+		if err != nil {
+			return err
+		}
+		d.one, d.commands = len(one), slices.Repeat(one, most)
+	}
+	b.steps = s.pace.steps(most, left)
+	return e.Device.Start(&b.pending, d.commands[:b.steps*d.one]...)
+}
+
+// wait waits for a submit and learns how long its steps took: since the one before was done, or since it was submitted. If
+// that was mostly the time until the host got around to it, it says nothing.
+func (d *decoding) wait(b *batch) error {
+	e := d.s.model.engine
+	before := e.Now()
+	if err := b.pending.Wait(runtime.Patience); err != nil {
+		return err
+	}
+	now := e.Now()
+	took, waited := now-max(d.done, b.begun), now-before
+	if b.alone || !b.sampled && 2*waited >= took {
+		d.s.pace.note(b.steps, took)
+	}
+	d.done = now
+	return nil
 }
 
 // commandsOf are the recordings of programs, in order.

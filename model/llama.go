@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"vkdecode/h2o"
 	"vkdecode/runtime"
@@ -41,34 +42,34 @@ func newLlama(w *weights) (architecture, error) {
 		return nil, w.err
 	}
 	c.Vocab = int(embed.Rows())
-	m.embed = w.matrix("embed", embed)
 	m.norm = w.vector("output_norm.weight", c.Width)
-	m.head = m.embed
 	if w.has("output.weight") {
-		m.head = w.matrix("head", w.tensor("output.weight", c.Width, c.Vocab))
+		m.embed = w.matrix("embed", "", embed)
+		m.head = w.matrix("head", runtime.Normed, w.tensor("output.weight", c.Width, c.Vocab))
+	} else {
+		m.embed = w.matrix("embed", runtime.Normed, embed)
+		m.head = m.embed
 	}
 	for i, l := range c.Layers {
 		b := fmt.Sprintf("blk.%d.", i)
+		w.layer = i
 		width, queries, keys := c.Width, l.Query*c.HeadDim, l.KV*c.HeadDim
 		q, k, v := w.tensor(b+"attn_q.weight", width, queries), w.tensor(b+"attn_k.weight", width, keys), w.tensor(b+"attn_v.weight", width, keys)
 		gate, up := w.tensor(b+"ffn_gate.weight", width, l.FFN), w.tensor(b+"ffn_up.weight", width, l.FFN)
 		if w.engine.Tuning.Links() { // one kernel makes all products of the layer
-			w.perLane = w.engine.Tuning.RowsFor(queries+2*keys, width, 2*l.FFN, width)
+			w.beside = []int{queries + 2*keys, width, 2 * l.FFN, width}
 		}
 		m.layers = append(m.layers, llamaLayer{
 			attnNorm: w.vector(b+"attn_norm.weight", width),
-			qkv:      w.fused(fmt.Sprintf("qkv.%d", i), q, k, v),
-			out:      w.matrix(fmt.Sprintf("out.%d", i), w.tensor(b+"attn_output.weight", queries, width)),
+			qkv:      w.fused(fmt.Sprintf("qkv.%d", i), runtime.Normed, q, k, v),
+			out:      w.matrix(fmt.Sprintf("out.%d", i), runtime.Parts, w.tensor(b+"attn_output.weight", queries, width)),
 			ffnNorm:  w.vector(b+"ffn_norm.weight", width),
-			gateUp:   w.paired(fmt.Sprintf("gateup.%d", i), gate, up),
-			down:     w.matrix(fmt.Sprintf("down.%d", i), w.tensor(b+"ffn_down.weight", l.FFN, width)),
+			gateUp:   w.paired(fmt.Sprintf("gateup.%d", i), runtime.Normed, gate, up),
+			down:     w.matrix(fmt.Sprintf("down.%d", i), runtime.Plain, w.tensor(b+"ffn_down.weight", l.FFN, width)),
 		})
 		if w.err != nil {
 			return nil, w.err
 		}
-	}
-	if w.engine.Tuning.Links() {
-		m.link(w)
 	}
 	return m, w.err
 }
@@ -125,6 +126,7 @@ func (m *llama) linked(p *runtime.Program, a *activations, attend attention) {
 	m.projections(p, a, 0, 1)
 	for i := range m.layers {
 		a.chain(p, i, attend(p, i, 1, m.attended(a)))
+		p.Cut()
 	}
 }
 
@@ -138,7 +140,9 @@ func (m *llama) widths() (w widths) {
 		w.qkv = max(w.qkv, (c.Query+2*c.KV)*m.config.HeadDim)
 		w.attn = max(w.attn, l.out.paddedColumns())
 		w.ffn = max(w.ffn, l.down.paddedColumns())
-		w.x = max(w.x, l.qkv[0].paddedColumns(), l.gateUp[0].paddedColumns())
+		for _, m := range append(slices.Clip(l.qkv), l.gateUp...) {
+			w.x = max(w.x, m.paddedColumns())
+		}
 	}
 	w.x = max(w.x, m.head.paddedColumns())
 	w.qkv = (w.qkv + 3) &^ 3
@@ -146,8 +150,8 @@ func (m *llama) widths() (w widths) {
 }
 
 // embedding records x = the embeddings of up to rows rows.
-func (m *llama) embedding(p *runtime.Program, step *runtime.Tensor, x vk.Range, rows int) {
-	m.embed.gather(m.engine, p, step, x, rows)
+func (m *llama) embedding(p *runtime.Program, a *activations, step *runtime.Tensor, x vk.Range, rows int) {
+	m.embed.gather(m.engine, p, step, x, a.widths.x, rows)
 }
 
 // projections records the queries, keys and values of layer i.
@@ -170,7 +174,9 @@ func (m *llama) layer(p *runtime.Program, a *activations, i, rows int, attend at
 	e, step, w, l := m.engine, a.step, a.widths, m.layers[i]
 	m.projections(p, a, i, rows)
 	attn := product{x: a.attn.Range, y: a.x.Range, res: a.x.Range, xStride: w.attn, yStride: w.x, epilogue: addRes, rows: rows}
-	attn.parts = attend(p, i, rows, m.attended(a))
+	attended := m.attended(a)
+	attended.Whole = l.out.planes.run > 1 // which brings no parts together
+	attn.parts = attend(p, i, rows, attended)
 	l.out.multiply(e, p, step, attn)
 	ffn := a.normed(p, l.ffnNorm, rows, false)
 	ffn.y, ffn.yStride, ffn.epilogue = a.ffn.Range, w.ffn, siluPair
@@ -182,9 +188,7 @@ func (m *llama) layer(p *runtime.Program, a *activations, i, rows int, attend at
 	l.gateUp[len(l.gateUp)-1].multiply(e, p, step, ffn)
 	// A width that varies by layer leaves numbers of a wider layer behind: its weights there are zero, see planes.
 	l.down.multiply(e, p, step, product{x: a.ffn.Range, y: a.x.Range, res: a.x.Range, xStride: w.ffn, yStride: w.x, epilogue: addRes, rows: rows})
-	if rows > 1 { // one row is soon done: a submit of all layers costs less
-		p.Cut()
-	}
+	p.Cut()
 }
 
 // rotation is how queries and keys are turned: GGUF keeps pairs side by side.

@@ -16,10 +16,12 @@ import (
 // file under each other, or two of them interleaved (gate and up). One larger than a binding is held in slices of rows.
 type Matrix struct {
 	name       string
-	rows       int // of y before the epilogue; gate and up count both
+	product    runtime.Product // what decode steps use it for; without an input it is only looked up
+	rows       int             // of y before the epilogue; gate and up count both
 	columns    int
 	paired     bool
 	weight     weightType
+	layer      int // -1 for none
 	planes     planes
 	parts      []*gguf.Tensor
 	slices     []matrixSlice
@@ -33,9 +35,9 @@ type matrixSlice struct {
 	weights, scales *runtime.Tensor // scales nil for types without
 }
 
-// newMatrix plans the memory of tensors under each other (or of two interleaved, paired). All have one type. perLane is the
-// number of rows per invocation, 0 for what suits the matrix.
-func newMatrix(e *runtime.Engine, a *runtime.Arena, name string, paired bool, perLane int, parts ...*gguf.Tensor) (*Matrix, error) {
+// newMatrix plans the memory of tensors under each other (or of two interleaved, paired). All have one type. input is what
+// decode steps multiply with, beside the rows of the matrices that the same kernel multiplies, one after the other.
+func newMatrix(e *runtime.Engine, a *runtime.Arena, name string, input runtime.Input, paired bool, beside []int, parts ...*gguf.Tensor) (*Matrix, error) {
 	w, ok := weightTypeFor(parts[0].Type, e.Tuning.Form)
 	if !ok {
 		return nil, fmt.Errorf("model: tensor %q: weight type %s has no kernel; %s do", parts[0].Name, parts[0].Type, runningTypes())
@@ -44,28 +46,48 @@ func newMatrix(e *runtime.Engine, a *runtime.Arena, name string, paired bool, pe
 	for _, p := range parts {
 		m.rows += int(p.Rows())
 	}
-	if perLane == 0 {
-		perLane = e.Tuning.RowsFor(m.rows)
+	if input == runtime.Parts && !e.Tuning.MergesParts() {
+		input = runtime.Plain
 	}
-	m.planes = newPlanes(e.Tuning, w, perLane, m.columns)
+	m.product = runtime.Product{Weight: w.name, Rows: m.rows, Columns: m.columns, Input: input}
+	launch := e.Launch(m.product)
+	if len(beside) > 0 { // what is best for each by itself need not be best for all
+		m.product.Input, launch = "", e.Tuning.Launch(beside...)
+	}
+	return m, m.lay(e, a, launch)
+}
+
+// lay plans the matrix's planes for a way to launch its products.
+func (m *Matrix) lay(e *runtime.Engine, a *runtime.Arena, l runtime.Launch) error {
+	m.planes = newPlanes(l, m.weight, m.columns)
 	limits := e.Device.Info.Limits
 	groups, most := ceil(m.rows, m.planes.groupRows()), int(e.Bindable())/m.planes.weightBytes()
-	if paired { // gate and up are each padded to whole groups' halves
+	if m.paired { // gate and up are each padded to whole groups' halves
 		groups = ceil(m.rows/2, m.planes.groupRows()/2)
 	}
 	most = min(most, int(limits.MaxGroups[0]))
 	if most == 0 {
-		return nil, fmt.Errorf("model: tensor %q: %d columns are more than the device can bind", parts[0].Name, m.columns)
+		return fmt.Errorf("model: %s: %d columns are more than the device can bind", m.name, m.columns)
 	}
 	for g := 0; g < groups; g += most {
 		s := matrixSlice{group: g, groups: min(most, groups-g)}
-		s.weights = a.Tensor(fmt.Sprintf("weights.%s.%d", name, g), int64(s.groups*m.planes.weightBytes()))
-		if w.scales != noScales {
-			s.scales = a.Tensor(fmt.Sprintf("weights.%s.%d.scales", name, g), int64(s.groups*m.planes.scaleBytes()))
+		s.weights = a.Tensor(fmt.Sprintf("weights.%s.%d", m.name, g), int64(s.groups*m.planes.weightBytes()))
+		if m.weight.scales != noScales {
+			s.scales = a.Tensor(fmt.Sprintf("weights.%s.%d.scales", m.name, g), int64(s.groups*m.planes.scaleBytes()))
 		}
 		m.slices = append(m.slices, s)
 	}
-	return m, nil
+	return nil
+}
+
+// bytes are what its planes take.
+func (m *Matrix) bytes() (sum int64) {
+	for _, s := range m.slices {
+		if sum += s.weights.Bytes; s.scales != nil {
+			sum += s.scales.Bytes
+		}
+	}
+	return sum
 }
 
 // row returns row i of the repacked matrix, in the file's form; nil for a row that pads the last group.
@@ -213,9 +235,8 @@ type product struct {
 
 // multiply records y = epilogue(W x).
 func (m *Matrix) multiply(e *runtime.Engine, p *runtime.Program, step *runtime.Tensor, u product) {
-	t := e.Tuning
-	cols := ceil(u.rows, ceil(u.rows, t.Cols)) // of a tile: 6 rows are two tiles of 3, for columns past the rows cost as much as others
-	k := shaders.Matmul{Lanes: uint32(t.Lanes), Run: uint32(t.Run), Rows: uint32(m.planes.rows), Cols: uint32(cols), Epilogue: u.epilogue,
+	cols := ceil(u.rows, ceil(u.rows, e.Tuning.Cols)) // of a tile: 6 rows are two tiles of 3, for columns past the rows cost as much as others
+	k := shaders.Matmul{Lanes: uint32(m.planes.lanes), Run: uint32(m.planes.run), Rows: uint32(m.planes.rows), Cols: uint32(cols), Epilogue: u.epilogue,
 		Steps: uint32(m.planes.steps), Count: uint32(m.rows), XStride: uint32(u.xStride / 4), YStride: uint32(u.yStride), YOffset: uint32(u.yOffset),
 		Step: step.Range, X: u.x, Norm: u.x, Res: u.res, Y: u.y, Bias: u.x}
 	if u.res.Buffer == nil {
@@ -244,12 +265,12 @@ func (m *Matrix) multiply(e *runtime.Engine, p *runtime.Program, step *runtime.T
 	}
 }
 
-// gather records x = W[token] for every row of the step.
-func (m *Matrix) gather(e *runtime.Engine, p *runtime.Program, step *runtime.Tensor, x vk.Range, rows int) {
+// gather records x (rows, stride) f32 = W[token] for every row of the step.
+func (m *Matrix) gather(e *runtime.Engine, p *runtime.Program, step *runtime.Tensor, x vk.Range, stride, rows int) {
 	t := e.Tuning
-	blocks := m.planes.steps * t.Run
+	blocks := m.planes.steps * m.planes.run
 	for _, s := range m.slices {
-		k := shaders.Embed{Lanes: uint32(t.Lanes), PlaneLanes: uint32(t.Lanes), Run: uint32(t.Run), Rows: uint32(m.planes.rows), Blocks: uint32(blocks),
+		k := shaders.Embed{Lanes: uint32(t.Lanes), PlaneLanes: uint32(m.planes.lanes), Run: uint32(m.planes.run), Rows: uint32(m.planes.rows), Blocks: uint32(blocks), Stride: uint32(stride / blockColumns),
 			First: uint32(s.group * m.planes.groupRows()), Count: uint32(s.groups * m.planes.groupRows()),
 			Step: step.Range, W: s.weights.Range, S: s.weights.Range, X: x}
 		if s.scales != nil {

@@ -20,8 +20,9 @@ import (
 type architecture interface {
 	Config() *Config
 	widths() widths
-	embedding(p *runtime.Program, step *runtime.Tensor, x vk.Range, rows int)
+	embedding(p *runtime.Program, a *activations, step *runtime.Tensor, x vk.Range, rows int)
 	layer(p *runtime.Program, a *activations, i, rows int, attend attention)
+	link(w *weights)
 	chain(i int) chain
 	after(a *activations, i int) chain
 	linked(p *runtime.Program, a *activations, attend attention)
@@ -46,6 +47,7 @@ type Model struct {
 	Template     string               // chat template, empty if there is none
 	BOS, EOS     string               // texts of the tokens that begin and end a text, for the template
 	Fingerprint  string               // of the file: gguf.File.Fingerprint
+	OwnLayers    int                  // whose weights lie in the device's own memory; it reads the others' from the host's
 
 	arch   architecture
 	engine *runtime.Engine
@@ -72,12 +74,31 @@ func Load(e *runtime.Engine, f *gguf.File, progress func(done, total int64) erro
 
 // planModel is all of a load that needs no memory of the device.
 func planModel(e *runtime.Engine, f *gguf.File) (*Model, *weights, error) {
-	name, ok, err := f.String("general.architecture")
+	build, err := archOf(f)
 	if err != nil {
 		return nil, nil, err
 	}
+	m := &Model{engine: e, arena: &runtime.Arena{}, Fingerprint: f.Fingerprint()}
+	w := &weights{engine: e, arena: m.arena, file: f, layer: -1}
+	if m.arch, err = build(w); err != nil {
+		return nil, nil, err
+	}
+	m.Config = m.arch.Config()
+	m.OwnLayers = w.place(len(m.Config.Layers))
+	if e.Tuning.Links() && m.OwnLayers == len(m.Config.Layers) {
+		m.arch.link(w)
+	}
+	return m, w, m.readTokenizer(f)
+}
+
+// archOf finds the architecture of a file.
+func archOf(f *gguf.File) (func(*weights) (architecture, error), error) {
+	name, ok, err := f.String("general.architecture")
+	if err != nil {
+		return nil, err
+	}
 	if !ok {
-		return nil, nil, errors.New(`model: key "general.architecture" is missing`)
+		return nil, errors.New(`model: key "general.architecture" is missing`)
 	}
 	build, ok := archs[name]
 	if !ok {
@@ -86,19 +107,35 @@ func planModel(e *runtime.Engine, f *gguf.File) (*Model, *weights, error) {
 			known = append(known, k)
 		}
 		slices.Sort(known)
-		return nil, nil, fmt.Errorf("model: architecture %q is not supported; %s is", name, strings.Join(known, ", "))
+		return nil, fmt.Errorf("model: architecture %q is not supported; %s is", name, strings.Join(known, ", "))
 	}
-	m := &Model{engine: e, arena: &runtime.Arena{}, Fingerprint: f.Fingerprint()}
-	w := &weights{engine: e, arena: m.arena, file: f}
-	if m.arch, err = build(w); err != nil {
-		return nil, nil, err
-	}
-	m.Config = m.arch.Config()
-	return m, w, m.readTokenizer(f)
+	return build, nil
 }
 
-// Bytes is the device memory that the weights take.
+// Products counts a model's matrices by what decode steps use them for, under the engine's tuning. Nothing is loaded.
+func Products(e *runtime.Engine, f *gguf.File) (map[runtime.Product]int, error) {
+	build, err := archOf(f)
+	if err != nil {
+		return nil, err
+	}
+	w := &weights{engine: e, arena: &runtime.Arena{}, file: f, layer: -1}
+	if _, err := build(w); err != nil {
+		return nil, err
+	}
+	all := map[runtime.Product]int{}
+	for _, m := range w.matrices {
+		if m.product.Input != "" {
+			all[m.product]++
+		}
+	}
+	return all, nil
+}
+
+// Bytes is the memory that the weights take.
 func (m *Model) Bytes() int64 { return m.arena.Bytes("") }
+
+// OwnBytes is what of that is the device's own.
+func (m *Model) OwnBytes() int64 { return m.arena.BytesIn(vk.Local) }
 
 // Ends are the tokens that end a generation.
 func (m *Model) Ends() []int32 { return m.ends }

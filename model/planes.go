@@ -16,9 +16,9 @@ type planes struct {
 	steps            int // blocks per invocation
 }
 
-func newPlanes(t runtime.Tuning, w weightType, perLane, columns int) planes {
+func newPlanes(l runtime.Launch, w weightType, columns int) planes {
 	blocks := (columns + blockColumns - 1) / blockColumns
-	return planes{t.Lanes, t.Run, perLane, w.words, w.scales, (blocks + t.Run - 1) / t.Run}
+	return planes{l.Lanes, l.Run, l.Rows, w.words, w.scales, (blocks + l.Run - 1) / l.Run}
 }
 
 // A record has the scales of a super-block for four rows: a uvec4 of the super-block's own scales, then one for every two

@@ -20,10 +20,10 @@ func words(b []byte) (out []uint32) {
 
 func TestPlanesAgreeWithTheirTwin(t *testing.T) {
 	for kind, w := range weightTypes {
-		for _, tuning := range []runtime.Tuning{{Lanes: 8, Run: 1, Rows: 16}, {Lanes: 4, Run: 4, Rows: 4}, {Lanes: 64, Run: 32, Rows: 4}, {Lanes: 32, Run: 2, Rows: 8}} {
+		for _, launch := range []runtime.Launch{{Lanes: 8, Run: 1, Rows: 16}, {Lanes: 4, Run: 4, Rows: 4}, {Lanes: 64, Run: 32, Rows: 4}, {Lanes: 32, Run: 2, Rows: 8}} {
 			const fileBlocks = 3
 			columns := fileBlocks * w.columns
-			p := newPlanes(tuning, w, tuning.Rows, columns)
+			p := newPlanes(launch, w, columns)
 			rows := 2*p.groupRows() + 1
 			size := fileBlocks * w.bytes
 			own := size // of a row in the file: without scales it may end within a block
@@ -50,12 +50,12 @@ func TestPlanesAgreeWithTheirTwin(t *testing.T) {
 				}, gw, gs)
 				weights, scales = append(weights, gw...), append(scales, gs...)
 			}
-			wantWeights, wantScales := ref.Planes(w.name, rows, columns, raw, tuning.Lanes, tuning.Run, tuning.Rows)
+			wantWeights, wantScales := ref.Planes(w.name, rows, columns, raw, launch.Lanes, launch.Run, launch.Rows)
 			if !slices.Equal(words(weights), wantWeights) {
-				t.Errorf("%s, %+v: another weight plane", w.name, tuning)
+				t.Errorf("%s, %+v: another weight plane", w.name, launch)
 			}
 			if !slices.Equal(words(scales), wantScales) {
-				t.Errorf("%s, %+v: another scale plane", w.name, tuning)
+				t.Errorf("%s, %+v: another scale plane", w.name, launch)
 			}
 		}
 	}
@@ -101,12 +101,12 @@ func TestPairedRowsAgreeWithTheirTwin(t *testing.T) {
 		}
 		return x
 	}
-	for _, tuning := range []runtime.Tuning{{Lanes: 8, Run: 1, Rows: 16}, {Lanes: 64, Run: 32, Rows: 4}} {
-		m := &Matrix{rows: 2 * rows, paired: true, parts: []*gguf.Tensor{tensor(0), tensor(rows)}, planes: newPlanes(tuning, weightTypes[gguf.F32], tuning.Rows, 32)}
-		for i, want := range ref.Paired(rows, tuning.Lanes, tuning.Run, tuning.Rows) {
+	for _, launch := range []runtime.Launch{{Lanes: 8, Run: 1, Rows: 16}, {Lanes: 64, Run: 32, Rows: 4}} {
+		m := &Matrix{rows: 2 * rows, paired: true, parts: []*gguf.Tensor{tensor(0), tensor(rows)}, planes: newPlanes(launch, weightTypes[gguf.F32], 32)}
+		for i, want := range ref.Paired(rows, launch.Lanes, launch.Run, launch.Rows) {
 			row := m.row(i)
 			if want < 0 && row != nil || want >= 0 && (len(row) != 1 || int(row[0]) != want) {
-				t.Errorf("%+v: row %d is %v, want %d", tuning, i, row, want)
+				t.Errorf("%+v: row %d is %v, want %d", launch, i, row, want)
 			}
 		}
 	}

@@ -73,11 +73,12 @@ func (l *layerwise) record(s *Session, attend attention) {
 			e.Variant("", ""), ceil(quads, e.Tuning.Lanes), rows, 1)
 	}
 	l.first, l.load = e.NewProgram("first"), e.NewProgram("load")
-	s.model.arch.embedding(l.first, s.step, s.x.Range, rows)
+	s.model.arch.embedding(l.first, &s.activations, s.step, s.x.Range, rows)
 	carry(l.first, s.x, l.x, 0)
 	carry(l.load, l.x, s.x, 1)
 	for i := range s.model.Layers {
 		enter, layer, leave := e.NewProgram("enter"), e.NewProgram("layer"), e.NewProgram("leave")
+		layer.Long = true
 		s.cache.Enter(enter, s.step, i)
 		carry(layer, l.x, s.x, 1)
 		s.model.arch.layer(layer, &s.activations, i, rows, attend)
@@ -176,7 +177,7 @@ func (s *Session) process(ctx context.Context, tokens []int32, evictions bool, p
 		if len(rows) == 1 {
 			body = s.prompt.row
 		}
-		if err := s.run(body); err != nil {
+		if err := s.runRows(body, len(rows)); err != nil {
 			return err
 		}
 		s.Tokens = append(s.Tokens, tokens[done:done+len(rows)]...)
@@ -215,7 +216,7 @@ func (s *Session) processLayerwise(ctx context.Context, chunks [][]runtime.Row, 
 			if err := s.write(rows, nil, i == last); err != nil {
 				return err
 			}
-			if err := s.run(p); err != nil {
+			if err := s.runRows(p, len(rows)); err != nil {
 				return err
 			}
 			progress((done + (i*s.chunk+len(rows))/len(l.layers)))
@@ -250,7 +251,7 @@ func (s *Session) processLayerwise(ctx context.Context, chunks [][]runtime.Row, 
 		if err := s.control.Write(rows, nil, 0); err != nil {
 			return err
 		}
-		if err := s.run(l.load); err != nil {
+		if err := s.runRows(l.load, len(rows)); err != nil {
 			return err
 		}
 		s.Tokens = append(s.Tokens, tokens[i*s.chunk:i*s.chunk+len(rows)]...)

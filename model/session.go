@@ -18,7 +18,7 @@ const outRows = 16
 // ringSteps is the number of decode steps whose tokens the device keeps for the host.
 const ringSteps = 64
 
-// inFlight is the number of decode steps submitted ahead of the one whose token the host waits for.
+// inFlight is the number of submits of decode steps that are under way, that one counted which the host waits for.
 const inFlight = 2
 
 // SessionOptions are what a session is opened with.
@@ -54,7 +54,8 @@ type Session struct {
 	ends                  []int32          // tokens that end a generation
 	lastRow               int              // of logits: the last token processed
 	longest               int              // tokens of the longest prompt so far
-	likely                *likelihood      // nil unless asked for
+	pace                  pace
+	likely                *likelihood // nil unless asked for
 }
 
 // SessionPlan is a session that is known to be possible and takes no memory yet.
@@ -182,7 +183,7 @@ func (s *Session) warm() error {
 	if err := s.control.Write(nil, nil, 0); err != nil {
 		return err
 	}
-	if err := s.run(s.programs()...); err != nil {
+	if err := s.model.engine.Run(runtime.Idle, s.programs()...); err != nil {
 		return err
 	}
 	return s.Reset()
@@ -294,23 +295,9 @@ func (s *Session) checkIDs(tokens []int32) error {
 	return nil
 }
 
-// run submits programs segment by segment and waits for them: no submit of a chunk is long enough to be killed.
+// run runs programs that have all their rows to do, and waits for them.
 func (s *Session) run(programs ...*runtime.Program) error {
-	var pending []*vk.Pending
-	for _, p := range programs {
-		commands, err := p.Commands()
-		if err != nil {
-			return errors.Join(err, wait(pending))
-		}
-		for _, c := range commands {
-			one, err := s.model.engine.Device.Submit(c)
-			if err != nil {
-				return errors.Join(err, wait(pending))
-			}
-			pending = append(pending, one)
-		}
-	}
-	return wait(pending)
+	return s.model.engine.Run(runtime.Full, programs...)
 }
 
 // replay submits programs, which make a step that leads to the next by itself, so many times, a few ahead of the one it
@@ -323,14 +310,22 @@ func replay(ctx context.Context, e *runtime.Engine, programs []*runtime.Program,
 		}
 	}()
 	var commands []*vk.Commands
+	var p pace
+	last := e.Now()
 	for submitted, done := 0, 0; done < steps; done++ {
-		for submitted < steps && submitted-done < inFlight && ctx.Err() == nil {
-			if submitted == 0 || e.Anew {
-				if commands, err = commandsOf(programs); err != nil {
-					return err
+		for submitted < steps && submitted-done < inFlight && (submitted == done || !p.alone()) && ctx.Err() == nil {
+			if p.alone() {
+				commands = nil // a run may cut programs anew
+				err = e.Run(runtime.Full, programs...)
+			} else {
+				if commands == nil || e.Anew {
+					commands, err = commandsOf(programs)
+				}
+				if err == nil {
+					err = e.Device.Start(&flight[submitted%inFlight], commands...)
 				}
 			}
-			if err := e.Device.Start(&flight[submitted%inFlight], commands...); err != nil {
+			if err != nil {
 				return err
 			}
 			submitted++
@@ -341,6 +336,9 @@ func replay(ctx context.Context, e *runtime.Engine, programs []*runtime.Program,
 		if err := flight[done%inFlight].Wait(runtime.Patience); err != nil {
 			return err
 		}
+		now := e.Now()
+		p.note(1, now-last)
+		last = now
 		if err := then(done); err != nil {
 			return err
 		}
@@ -348,13 +346,13 @@ func replay(ctx context.Context, e *runtime.Engine, programs []*runtime.Program,
 	return nil
 }
 
-func wait(pending []*vk.Pending) error {
-	for _, p := range pending {
-		if err := p.Wait(runtime.Patience); err != nil {
-			return err
-		}
+// runRows runs a program of a chunk on so many rows.
+func (s *Session) runRows(p *runtime.Program, rows int) error {
+	load := runtime.Full
+	if rows < s.chunk && p != s.prompt.row {
+		load = runtime.Part
 	}
-	return nil
+	return s.model.engine.Run(load, p)
 }
 
 // logitsOf computes the logits of all rows of the step just run.

@@ -89,8 +89,8 @@ func syntheticTypes() (names []string) {
 // String is what ParseShape reads.
 func (s Shape) String() string { return s.Name + ":" + weightTypes[s.Type].name }
 
-// outline is a file of the shape whose matrices have no data. Norms multiply by one.
-func (s Shape) outline() (*gguf.File, error) {
+// Outline is a file of the shape whose matrices have no data. Norms multiply by one.
+func (s Shape) Outline() (*gguf.File, error) {
 	w := &gguf.Writer{}
 	const arch = "llama"
 	w.Set("general.architecture", arch)

@@ -62,7 +62,7 @@ type Synthetic struct {
 // weights are made on the device, and are of a size with which activations neither vanish nor overflow: a product of x with
 // a matrix of n columns is about as large as x where weights are about 1 / sqrt(n).
 func NewSynthetic(e *runtime.Engine, shape Shape) (*Synthetic, error) {
-	f, err := shape.outline()
+	f, err := shape.Outline()
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +74,11 @@ func NewSynthetic(e *runtime.Engine, shape Shape) (*Synthetic, error) {
 	return s, nil
 }
 
-// Bytes is the device memory that the weights will take.
+// Bytes is the memory that the weights will take.
 func (s *Synthetic) Bytes() int64 { return s.model.Bytes() }
+
+// OwnBytes is what of that will be the device's own.
+func (s *Synthetic) OwnBytes() int64 { return s.model.OwnBytes() }
 
 // Build makes the model. progress, if not nil, is called with the bytes done and the total; an error from it ends the
 // building.

@@ -18,8 +18,38 @@ type weights struct {
 	file     *gguf.File
 	matrices []*Matrix
 	vectors  []*vector
-	perLane  int // rows per invocation of the matrices planned next, 0 for what suits each
+	layer    int   // of the matrices that are planned next, -1 for none
+	beside   []int // rows of the matrices that they are multiplied beside, one after the other in one kernel; nil for none
 	err      error
+}
+
+// place chooses the layers whose matrices lie in the device's own memory, the first ones, and puts the others' into the
+// host's, where the device reads them over the bus. It tells how many of the layers are the device's own.
+func (w *weights) place(layers int) (own int) {
+	bytes, sum := make([]int64, layers), w.arena.Bytes("")
+	for _, m := range w.matrices {
+		if m.layer >= 0 {
+			bytes[m.layer] += m.bytes()
+		}
+	}
+	own = min(w.engine.OwnLayers, layers)
+	if room, limited := w.engine.ForWeights(); own < 0 {
+		for own = layers; own > 0 && limited && sum > room; own-- {
+			sum -= bytes[own-1]
+		}
+	}
+	for _, m := range w.matrices {
+		for _, s := range m.slices {
+			if m.layer < own {
+				continue
+			}
+			s.weights.Use = vk.Upload
+			if s.scales != nil {
+				s.scales.Use = vk.Upload
+			}
+		}
+	}
+	return own
 }
 
 // load writes all planned tensors; progress, if not nil, is called with bytes of the file done and their total
@@ -95,19 +125,20 @@ func (w *weights) tensor(name string, columns, rows int) *gguf.Tensor {
 }
 
 // matrix plans one matrix of tensors under each other, with their biases where the file has any.
-func (w *weights) matrix(name string, parts ...*gguf.Tensor) *Matrix {
-	return w.plan(name, false, parts...)
+func (w *weights) matrix(name string, input runtime.Input, parts ...*gguf.Tensor) *Matrix {
+	return w.plan(name, input, false, parts...)
 }
 
-func (w *weights) plan(name string, pair bool, parts ...*gguf.Tensor) *Matrix {
+func (w *weights) plan(name string, input runtime.Input, pair bool, parts ...*gguf.Tensor) *Matrix {
 	if w.err != nil {
 		return nil
 	}
-	m, err := newMatrix(w.engine, w.arena, name, pair, w.perLane, parts...)
+	m, err := newMatrix(w.engine, w.arena, name, input, pair, w.beside, parts...)
 	if err != nil {
 		w.err = err
 		return nil
 	}
+	m.layer = w.layer
 	biased := false
 	for _, p := range parts {
 		values := make([]float32, p.Rows())
@@ -127,23 +158,23 @@ func (w *weights) plan(name string, pair bool, parts ...*gguf.Tensor) *Matrix {
 func biasName(weight string) string { return weight[:len(weight)-len("weight")] + "bias" }
 
 // fused plans tensors under each other as one matrix, or one each where their types differ.
-func (w *weights) fused(name string, parts ...*gguf.Tensor) []*Matrix {
+func (w *weights) fused(name string, input runtime.Input, parts ...*gguf.Tensor) []*Matrix {
 	if w.err != nil || sameType(parts) {
-		return []*Matrix{w.matrix(name, parts...)}
+		return []*Matrix{w.matrix(name, input, parts...)}
 	}
 	var all []*Matrix
 	for i, p := range parts {
-		all = append(all, w.matrix(fmt.Sprintf("%s.%d", name, i), p))
+		all = append(all, w.matrix(fmt.Sprintf("%s.%d", name, i), input, p))
 	}
 	return all
 }
 
 // paired plans gate and up as one interleaved matrix; where their types differ as two, up first.
-func (w *weights) paired(name string, gate, up *gguf.Tensor) []*Matrix {
+func (w *weights) paired(name string, input runtime.Input, gate, up *gguf.Tensor) []*Matrix {
 	if w.err != nil || gate.Type == up.Type {
-		return []*Matrix{w.plan(name, true, gate, up)}
+		return []*Matrix{w.plan(name, input, true, gate, up)}
 	}
-	return []*Matrix{w.matrix(name+".up", up), w.matrix(name+".gate", gate)}
+	return []*Matrix{w.matrix(name+".up", input, up), w.matrix(name+".gate", input, gate)}
 }
 
 func sameType(parts []*gguf.Tensor) bool {
@@ -178,7 +209,7 @@ func (w *weights) vector(name string, columns int) *vector {
 	if w.err != nil {
 		return nil
 	}
-	padding := max(blockColumns*w.engine.Tuning.Run, rowMultiple)
+	padding := max(blockColumns*w.engine.MostRun(), rowMultiple)
 	v := &vector{values, w.arena.Tensor("weights."+name, int64(4*ceil(columns, padding)*padding))}
 	w.vectors = append(w.vectors, v)
 	return v

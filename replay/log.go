@@ -57,6 +57,8 @@ type Device struct {
 	Form    string         `json:"form"`    // of the kernels
 	Tuning  runtime.Tuning `json:"tuning"`  // how they were launched
 	Kernels string         `json:"kernels"` // fingerprint of their code
+
+	Measured string `json:"measured,omitempty"` // runtime.Engine.Otherwise
 }
 
 // Session is a saved session that a run began with.
@@ -77,7 +79,7 @@ type End struct {
 // DeviceOf describes an engine.
 func DeviceOf(e *runtime.Engine) Device {
 	info := e.Device.Info
-	return Device{info.Name, info.Driver, e.Tuning.Form.String(), e.Tuning, shaders.Fingerprint()}
+	return Device{info.Name, info.Driver, e.Tuning.Form.String(), e.Tuning, shaders.Fingerprint(), strings.Join(e.Otherwise(), "; ")}
 }
 
 // differences are the reasons why bits need not be the same on two devices.

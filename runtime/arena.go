@@ -56,6 +56,16 @@ func (a *Arena) Bytes(prefix string) (sum int64) {
 	return sum
 }
 
+// BytesIn is the planned size of the tensors of a use.
+func (a *Arena) BytesIn(use vk.Use) (sum int64) {
+	for _, t := range a.tensors {
+		if t.Use == use {
+			sum += t.Bytes
+		}
+	}
+	return sum
+}
+
 // Allocate gives every planned tensor its memory, zeroed, and checks that the device holds what was planned. It stops
 // between two tensors when ctx ends.
 func (a *Arena) Allocate(ctx context.Context, d *vk.Device) error {

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync"
+	"time"
 
 	"vkdecode/shaders"
 	"vkdecode/vk"
@@ -16,8 +17,16 @@ import (
 type Engine struct {
 	Device *vk.Device
 	Tuning Tuning
-	Debug  int  // 1: device; 2: time per kernel; 3: the graph, one line per dispatch
-	Anew   bool // record every program anew before each submit: slow, for checking that replay is the same
+
+	Measured map[Product]Launch // ways that were measured, in place of the tuning's
+
+	OwnLayers int   // layers of a model whose weights lie in the device's own memory; it reads the others' from the host's. Negative: as many as fit
+	Room      int64 // bytes of its own memory for weights, 0 = what is free
+
+	Debug int  // 1: device; 2: time per kernel; 3: the graph, one line per dispatch
+	Anew  bool // record every program anew before each submit: slow, for checking that replay is the same
+
+	Clock func() time.Duration // what submits are cut by, nil = the host's clock
 
 	lock      sync.Mutex
 	pipelines map[string]*vk.Pipeline
@@ -35,26 +44,35 @@ func (e *Engine) Bindable() int64 {
 
 // NewEngine wraps an open device.
 func NewEngine(d *vk.Device) *Engine {
-	return &Engine{Device: d, Tuning: TuningFor(d.Info), pipelines: map[string]*vk.Pipeline{}}
+	return &Engine{Device: d, Tuning: TuningFor(d.Info), OwnLayers: -1, pipelines: map[string]*vk.Pipeline{}}
 }
 
-// pipelineKey identifies a module with its constants.
-func pipelineKey(m *vk.Module, constants []uint32) string {
-	key := []byte(m.Name)
-	for _, c := range constants {
+// build is a pipeline that a program needs: of a call, for the whole dispatch or for parts of it.
+type build struct {
+	shaders.Call
+	parts bool
+}
+
+// key identifies a module with its constants.
+func (b build) key() string {
+	key := []byte(b.Module.Name)
+	for _, c := range b.Constants {
 		key = binary.LittleEndian.AppendUint32(key, c)
+	}
+	if b.parts {
+		key = append(key, "in parts"...)
 	}
 	return string(key)
 }
 
-// compile makes the pipelines of the calls that the engine does not have yet, on two threads: drivers compile slowly.
-func (e *Engine) compile(ctx context.Context, calls []shaders.Call) error {
-	missing := map[string]shaders.Call{}
+// compile makes the pipelines that the engine does not have yet, on two threads: drivers compile slowly. It stops between two
+// pipelines when ctx ends.
+func (e *Engine) compile(ctx context.Context, all []build) error {
+	missing := map[string]build{}
 	e.lock.Lock()
-	for _, c := range calls {
-		key := pipelineKey(c.Module, c.Constants)
-		if e.pipelines[key] == nil {
-			missing[key] = c
+	for _, b := range all {
+		if key := b.key(); e.pipelines[key] == nil {
+			missing[key] = b
 		}
 	}
 	e.lock.Unlock()
@@ -71,11 +89,14 @@ func (e *Engine) compile(ctx context.Context, calls []shaders.Call) error {
 				if ctx.Err() != nil {
 					return
 				}
-				c := missing[key]
-				p, err := e.Device.NewPipeline(c.Module, c.Constants)
+				b, compile := missing[key], e.Device.NewPipeline
+				if b.parts {
+					compile = e.Device.NewPartsPipeline
+				}
+				p, err := compile(b.Module, b.Constants)
 				e.lock.Lock()
 				if err != nil && failed == nil {
-					failed = fmt.Errorf("runtime: kernel %s: %w", c.Kernel, err)
+					failed = fmt.Errorf("runtime: kernel %s: %w", b.Kernel, err)
 				}
 				e.pipelines[key] = p
 				e.lock.Unlock()
@@ -89,8 +110,8 @@ func (e *Engine) compile(ctx context.Context, calls []shaders.Call) error {
 	return failed
 }
 
-func (e *Engine) pipeline(c shaders.Call) *vk.Pipeline {
+func (e *Engine) pipeline(b build) *vk.Pipeline {
 	e.lock.Lock()
 	defer e.lock.Unlock()
-	return e.pipelines[pipelineKey(c.Module, c.Constants)]
+	return e.pipelines[b.key()]
 }

@@ -11,15 +11,18 @@ import (
 )
 
 // Program is a list of dispatches that is recorded once and submitted for every step. What changes from step to step
-// lives in buffers. It is cut into segments so that a long one can be submitted in pieces.
+// lives in buffers. It is cut into segments, each for a submit of its own, by what they were seen to take.
 type Program struct {
-	Name    string
-	Shows   bool // ends with a barrier: the host looks at what it wrote as soon as it was waited for
-	engine  *Engine
-	calls   []dispatch
-	cuts    []int // index of the first call of each segment but the first
-	err     error // the first error while building
-	records []*vk.Commands
+	Name     string
+	Shows    bool // ends with a barrier: the host looks at what it wrote as soon as it was waited for
+	Long     bool // as long as it was not measured each dispatch is a segment; otherwise what stands between two cuts
+	engine   *Engine
+	calls    []dispatch
+	cuts     []int // index of the first call of each segment but the first, before it was measured
+	err      error // the first error while building
+	segments []segment
+	records  []*vk.Commands // one for each segment
+	next     []segment      // to be recorded before the next run, nil = the same
 }
 
 // dispatch is a kernel over a grid; one without a module fills its only binding with zeros.
@@ -78,23 +81,22 @@ func (p *Program) Record(ctx context.Context) error {
 	if p.err != nil {
 		return fmt.Errorf("runtime: program %s: %w", p.Name, p.err)
 	}
-	var calls []shaders.Call
-	for _, c := range p.calls {
-		if c.Module != nil {
-			calls = append(calls, c.Call)
+	p.segments, p.next = p.coming(), nil
+	var needed []build
+	for _, s := range p.segments {
+		for _, part := range s {
+			if p.calls[part.call].Module != nil {
+				needed = append(needed, p.build(part))
+			}
 		}
 	}
-	if err := p.engine.compile(ctx, calls); err != nil {
+	if err := p.engine.compile(ctx, needed); err != nil {
 		return err
 	}
 	p.Free()
-	begin := 0
-	for _, end := range append(p.cuts, len(p.calls)) {
-		if end == begin {
-			continue
-		}
-		ops := p.ops(p.calls[begin:end])
-		if p.Shows && end == len(p.calls) {
+	for i, s := range p.segments {
+		ops := p.ops(s)
+		if p.Shows && i == len(p.segments)-1 {
 			ops = append(ops, vk.Op{Kind: vk.Barrier})
 		}
 		c, err := p.engine.Device.Record(fmt.Sprintf("%s.%d", p.Name, len(p.records)), ops)
@@ -102,21 +104,36 @@ func (p *Program) Record(ctx context.Context) error {
 			return fmt.Errorf("runtime: program %s: %w", p.Name, err)
 		}
 		p.records = append(p.records, c)
-		begin = end
 	}
 	return nil
 }
 
+// coming are the segments of the next run.
+func (p *Program) coming() []segment {
+	switch {
+	case p.next != nil:
+		return p.next
+	case p.segments != nil:
+		return p.segments
+	}
+	return p.begin()
+}
+
+func (p *Program) build(part piece) build {
+	return build{p.calls[part.call].Call, p.partial(part)}
+}
+
 // ops turns dispatches into operations with the barriers they need. A segment begins with a barrier: what ran before it
 // is the previous segment, another program, or this one's own previous replay.
-func (p *Program) ops(calls []dispatch) []vk.Op {
+func (p *Program) ops(s segment) []vk.Op {
 	ops := []vk.Op{{Kind: vk.Barrier}}
 	timed := p.engine.Debug >= 2 && p.engine.Device.Info.Limits.TimestampPeriod > 0
 	if timed {
 		ops = append(ops, vk.Op{Kind: vk.Timestamp})
 	}
 	var since hazards
-	for i, c := range calls {
+	for i, part := range s {
+		c := p.calls[part.call]
 		if timed || since.conflict(c.Call) {
 			ops = append(ops, vk.Op{Kind: vk.Barrier})
 			since = hazards{}
@@ -125,7 +142,8 @@ func (p *Program) ops(calls []dispatch) []vk.Op {
 		if c.Module == nil {
 			ops = append(ops, vk.Op{Kind: vk.Fill, Name: c.Kernel, Dst: c.Bindings[0]})
 		} else {
-			ops = append(ops, vk.Op{Kind: vk.Dispatch, Name: c.Kernel, Pipeline: p.engine.pipeline(c.Call), Push: c.Push, Bindings: c.Bindings, X: c.x, Y: c.y, Z: c.z})
+			ops = append(ops, vk.Op{Kind: vk.Dispatch, Name: c.Kernel, Pipeline: p.engine.pipeline(p.build(part)), Push: c.Push, Bindings: c.Bindings,
+				X: part.groups[0], Y: part.groups[1], Z: part.groups[2], First: part.first})
 		}
 		if timed {
 			ops = append(ops, vk.Op{Kind: vk.Timestamp, Query: uint32(i + 1)})
@@ -168,8 +186,14 @@ func overlaps(list []vk.Range, r vk.Range) bool {
 	return false
 }
 
-// Commands are the recorded segments, to be submitted in order. With Engine.Anew they are recorded anew first.
+// Commands are the recorded segments, to be submitted in order. They are recorded anew first where the last run has cut the
+// program anew, which must be over, and with Engine.Anew.
 func (p *Program) Commands() ([]*vk.Commands, error) {
+	if p.next != nil && !p.engine.Anew {
+		if err := p.Record(context.Background()); err != nil {
+			return nil, err
+		}
+	}
 	if p.engine.Anew {
 		if err := p.engine.Device.WaitIdle(); err != nil {
 			return nil, err
@@ -191,15 +215,13 @@ type KernelTime struct {
 // Times adds the time of every dispatch of the last replay to the list, by kernel. It needs Engine.Debug >= 2 when the
 // program was recorded.
 func (p *Program) Times(sums []KernelTime) ([]KernelTime, error) {
-	i := 0
-	for _, r := range p.records {
+	for i, r := range p.records {
 		times, err := r.Times()
 		if err != nil {
 			return sums, err
 		}
 		for t := 1; t < len(times); t++ {
-			sums = addTime(sums, p.calls[i].Kernel, times[t]-times[t-1])
-			i++
+			sums = addTime(sums, p.calls[p.segments[i][t-1].call].Kernel, times[t]-times[t-1])
 		}
 	}
 	return sums, nil
@@ -216,30 +238,35 @@ func addTime(sums []KernelTime, kernel string, d time.Duration) []KernelTime {
 	return append(sums, KernelTime{kernel, d, 1})
 }
 
-// Print writes the graph, one line per dispatch: kernel, grid, constants and bindings by name. A line `--` is a barrier.
+// Print writes the graph, one line per dispatch: kernel, grid, constants and bindings by name; of a part of a dispatch its
+// first workgroup stands before them. A line `--` is a barrier, `-- cut` the end of a submit.
 func (p *Program) Print(w io.Writer) {
-	var since hazards
-	for i, c := range p.calls {
-		for _, cut := range p.cuts {
-			if cut == i {
-				fmt.Fprintln(w, "-- cut")
+	for i, s := range p.coming() {
+		if i > 0 {
+			fmt.Fprintln(w, "-- cut")
+		}
+		var since hazards
+		for _, part := range s {
+			c := p.calls[part.call]
+			if since.conflict(c.Call) {
+				fmt.Fprintln(w, "--")
 				since = hazards{}
 			}
+			since.add(c.Call)
+			if c.Module == nil {
+				fmt.Fprint(w, c.Kernel)
+			} else {
+				fmt.Fprintf(w, "%s (%d,%d,%d)", c.Module.Name, part.groups[0], part.groups[1], part.groups[2])
+				if p.partial(part) {
+					fmt.Fprintf(w, " from (%d,%d,%d)", part.first[0], part.first[1], part.first[2])
+				}
+				fmt.Fprintf(w, " %v", c.Constants)
+			}
+			for _, b := range c.Bindings {
+				fmt.Fprintf(w, " %s", b.Buffer.Name)
+			}
+			fmt.Fprintln(w)
 		}
-		if since.conflict(c.Call) {
-			fmt.Fprintln(w, "--")
-			since = hazards{}
-		}
-		since.add(c.Call)
-		if c.Module == nil {
-			fmt.Fprint(w, c.Kernel)
-		} else {
-			fmt.Fprintf(w, "%s (%d,%d,%d) %v", c.Module.Name, c.x, c.y, c.z, c.Constants)
-		}
-		for _, b := range c.Bindings {
-			fmt.Fprintf(w, " %s", b.Buffer.Name)
-		}
-		fmt.Fprintln(w)
 	}
 }
 

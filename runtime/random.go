@@ -53,26 +53,13 @@ func (e *Engine) Randomize(all ...Random) error {
 			p.Cut()
 		}
 	}
-	return e.run(p)
+	return e.RunOnce(p)
 }
 
-// run records a program, runs it once and waits for it.
-func (e *Engine) run(p *Program) error {
+// RunOnce records a program, runs it once and waits for it.
+func (e *Engine) RunOnce(p *Program) error {
 	if err := p.Record(context.Background()); err != nil {
 		return err
 	}
-	commands, err := p.Commands()
-	if err != nil {
-		return err
-	}
-	for _, c := range commands {
-		pending, err := e.Device.Submit(c)
-		if err == nil {
-			err = pending.Wait(Patience)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return e.Run(Idle, p)
 }

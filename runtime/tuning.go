@@ -21,6 +21,7 @@ type Tuning struct {
 	Span       int // scores: splits per workgroup
 	RowTile    int // attention: rows per workgroup for chunks
 	SliceBytes int // attention: scratch for the probabilities of a slice of rows, at most
+	Steps      int // of decoding in one submit, at most: two of these are under way at once, and the device keeps 64 tokens
 	Walk       int // slots that one workgroup can walk over when tokens go, 0 = any number
 
 	Unlinked bool `json:",omitempty"` // products of one row are never linked, even where that is quicker
@@ -50,7 +51,10 @@ func largeTexels(info vk.DeviceInfo) bool { return info.Limits.MaxTexelElements 
 
 // TuningIn is the tuning with a form of the kernels that TuningFor may not choose for the device.
 func TuningIn(info vk.DeviceInfo, form shaders.Form) Tuning {
-	t := Tuning{Form: form, Lanes: 64, Run: 32, Rows: 4, Cols: 4, Depth: 2, TokenDepth: 1, Ranges: 16, Span: 1, RowTile: 4, SliceBytes: 32 << 20}
+	t := Tuning{Form: form, Lanes: 64, Run: 32, Rows: 4, Cols: 4, Depth: 2, TokenDepth: 1, Ranges: 16, Span: 1, RowTile: 4, SliceBytes: 32 << 20, Steps: 16}
+	if info.Kind == "cpu" { // it computes on the cores that would submit
+		t.Steps = 1
+	}
 	if form != shaders.Shared {
 		t.Lanes, t.Run, t.Rows, t.Depth = int(info.Limits.SubgroupSize), 1, 16, 8
 		t.TokenDepth, t.Ranges, t.Span = 4, 2, 16

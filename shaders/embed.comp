@@ -13,12 +13,13 @@ layout(constant_id = 2) const uint RUN = 1;    // of them, how many share a row
 layout(constant_id = 3) const uint ROWS = 16;  // rows per invocation
 layout(constant_id = 4) const uint BLOCKS = 2; // blocks of 32 columns per row, a multiple of RUN
 layout(push_constant) uniform Push {
-    uint first; // token of the slice's first row
-    uint count; // rows in the slice
+    uint first;  // token of the slice's first row
+    uint count;  // rows in the slice
+    uint stride; // blocks of 32 per row of x, at least BLOCKS
 } push;
 IN_UVEC4(1, W)                                         // the table's weight plane
 IN_UVEC4(2, S)                                         // the table's scale plane
-layout(binding = 3) writeonly buffer X { vec4 x[]; };  // (rows, 32 BLOCKS) f32
+layout(binding = 3) writeonly buffer X { vec4 x[]; };  // (rows, 32 stride) f32
 
 void main() {
     uint block = gl_GlobalInvocationID.x, row = gl_GlobalInvocationID.y;
@@ -46,6 +47,6 @@ void main() {
             uint i = n * 4 + e, j = i % PER_WORD;
             v[e] = combine(scale, i * PARTS / 32, weight(words[i / PER_WORD], j) * prescale(j), presum(j));
         }
-        x[(row * BLOCKS + block) * 8 + n] = v;
+        x[(row * push.stride + block) * 8 + n] = v;
     }
 }

@@ -32,6 +32,12 @@ var formNames = [...]string{"texel", "storage", "shared"}
 
 func (f Form) String() string { return formNames[f] }
 
+// FormOf finds a form by its name.
+func FormOf(name string) (Form, bool) {
+	i := slices.Index(formNames[:], name)
+	return Form(i), i >= 0
+}
+
 // Variant selects among the modules of a kernel.
 type Variant struct {
 	Form   Form
@@ -55,6 +61,7 @@ type Call struct {
 	Push      []byte
 	Bindings  []vk.Range
 	Access    []Access
+	Whole     bool // the kernel asks how many workgroups there are: a dispatch of it cannot be run in parts
 }
 
 // Kernel is a generated struct: a kernel with its constants, push constants and bindings filled in.
@@ -144,7 +151,7 @@ func (k *info) call(v Variant, constants []uint32, push []byte, bindings []vk.Ra
 	if err != nil {
 		return Call{}, err
 	}
-	c := Call{Kernel: k.name, Module: m, Constants: constants, Push: push, Bindings: bindings}
+	c := Call{Kernel: k.name, Module: m, Constants: constants, Push: push, Bindings: bindings, Whole: whole(m)}
 	for _, b := range k.bindings {
 		c.Access = append(c.Access, b.access)
 	}

@@ -510,16 +510,17 @@ type Embed struct {
 	Rows       uint32 // rows per invocation
 	Blocks     uint32 // blocks of 32 columns per row, a multiple of RUN
 
-	First uint32 // token of the slice's first row
-	Count uint32 // rows in the slice
+	First  uint32 // token of the slice's first row
+	Count  uint32 // rows in the slice
+	Stride uint32 // blocks of 32 per row of x, at least BLOCKS
 
 	Step vk.Range
 	W    vk.Range // the table's weight plane
 	S    vk.Range // the table's scale plane
-	X    vk.Range // (rows, 32 BLOCKS) f32
+	X    vk.Range // (rows, 32 stride) f32
 }
 
-var embedInfo = info{name: "embed", weights: true, cache: false, push: 8, count: 5, bindings: []bindingInfo{
+var embedInfo = info{name: "embed", weights: true, cache: false, push: 12, count: 5, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},   // Step
 	{vk.RGBA32Uint, Read},   // W
 	{vk.RGBA32Uint, Read},   // S
@@ -528,9 +529,10 @@ var embedInfo = info{name: "embed", weights: true, cache: false, push: 8, count:
 
 // Call implements Kernel.
 func (k Embed) Call(v Variant) (Call, error) {
-	push := make([]byte, 8)
+	push := make([]byte, 12)
 	binary.LittleEndian.PutUint32(push[0:], k.First)
 	binary.LittleEndian.PutUint32(push[4:], k.Count)
+	binary.LittleEndian.PutUint32(push[8:], k.Stride)
 	return embedInfo.call(v, []uint32{k.Lanes, k.PlaneLanes, k.Run, k.Rows, k.Blocks}, push, []vk.Range{k.Step, k.W, k.S, k.X})
 }
 

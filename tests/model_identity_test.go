@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"vkdecode/h2o"
 	"vkdecode/model"
@@ -127,8 +128,41 @@ func TestEveryWayToDecodeIsTheSame(t *testing.T) {
 			e.Anew = false
 			reset(t, s)
 			check("given the tokens", given(t, s, prompt, want.tokens))
+			for _, n := range []int{2, 3, 8, 100} { // 100: more than the device keeps tokens of
+				reset(t, s)
+				together(t, d, n)
+				check(fmt.Sprintf("%d steps in a submit", n), decode(t, s, prompt, newTokens, false))
+				check(fmt.Sprintf("%d steps in a submit, by two", n), inTurns(t, s, prompt, want.tokens))
+			}
+			together(t, d, 1)
 		}
 	})
+}
+
+// together makes a device take so many decode steps in a submit, however long they are, until the end of the test.
+func together(t testing.TB, d *vk.Device, steps int) {
+	e := engineOf(d).Engine
+	now, before := time.Duration(0), e.Tuning.Steps
+	e.Tuning.Steps = steps
+	e.Clock = func() time.Duration { // nothing takes any time
+		now++
+		return now
+	}
+	t.Cleanup(func() { e.Tuning.Steps, e.Clock = before, nil })
+}
+
+// inTurns decodes in several generations, of which the last ones go on where the one before has stopped.
+func inTurns(t testing.TB, s *model.Session, prompt, want []int32) (o outcome) {
+	t.Helper()
+	reset(t, s)
+	if err := s.Prompt(t.Context(), prompt, model.Observer{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for len(o.tokens) < len(want) {
+		n := min(7, len(want)-len(o.tokens))
+		o.tokens = append(o.tokens, generated(t, s, model.Generation{Tokens: n, Continue: len(o.tokens) > 0})...)
+	}
+	return o.end(t, s)
 }
 
 func reset(t testing.TB, s *model.Session) {

@@ -1,11 +1,14 @@
 package tests
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"vkdecode/h2o"
+	"vkdecode/model"
+	"vkdecode/model/gguf"
 	"vkdecode/runtime"
 	"vkdecode/shaders"
 	"vkdecode/tests/drivers"
@@ -56,19 +59,127 @@ func TestGPUTuningAgreesWithTheReference(t *testing.T) {
 				info.Kind = "discrete"
 				e := runtime.NewEngine(d)
 				e.Tuning = runtime.TuningFor(info)
-				m, ids := loadOn(t, e, "testdata/llama/"+name+".gguf"), want.IDs
-				if slow(d) {
-					ids = ids[:9] // a chunk and a part of one
-				}
+				m := loadOn(t, e, "testdata/llama/"+name+".gguf")
 				for _, chunk := range []int{1, 7} {
-					got := promptLogits(t, openSession(t, m, fullKV(chunk), len(ids)), ids)
-					if e := nmse(got, want.Logits[:len(ids)*m.Vocab]); !(e <= errorF32) {
+					got := promptLogits(t, openSession(t, m, fullKV(chunk), len(want.IDs)), want.IDs)
+					if e := nmse(got, want.Logits); !(e <= errorF32) {
 						t.Errorf("chunk %d: NMSE %.2e, want %.0e at most", chunk, e, errorF32)
 					}
 				}
 			})
 		})
 	}
+}
+
+// However products are launched, each in another way, with rows of x as wide as the widest wants them, the logits are the
+// reference's.
+func TestProductsLaunchedAsWasMeasuredAgreeWithTheReference(t *testing.T) {
+	const path = "testdata/llama/group2-q4_1"
+	var want struct {
+		IDs    []int32
+		Logits floats
+	}
+	readJSON(t, path+".json", &want)
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
+		for _, tuning := range []runtime.Tuning{runtime.TuningFor(d.Info), runtime.TuningIn(d.Info, shaders.Shared)} {
+			e := measuredEngine(t, d, tuning, path+".gguf")
+			if len(e.Otherwise()) < 3 {
+				t.Fatalf("launched otherwise: %q", e.Otherwise())
+			}
+			m := loadOn(t, e, path+".gguf")
+			for _, chunk := range []int{1, 7} {
+				got := promptLogits(t, openSession(t, m, fullKV(chunk), len(want.IDs)), want.IDs)
+				if e := nmse(got, want.Logits); !(e <= errorF32) {
+					t.Errorf("%v kernels, chunk %d: NMSE %.2e, want %.0e at most", tuning.Form, chunk, e, errorF32)
+				}
+			}
+		}
+	})
+}
+
+// measuredEngine launches the products of a file in as many ways as there are.
+func measuredEngine(t *testing.T, d *vk.Device, tuning runtime.Tuning, path string) *runtime.Engine {
+	t.Helper()
+	f, err := gguf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	e := runtime.NewEngine(d)
+	e.Tuning = tuning
+	e.Tuning.Unlinked = true // linked ones are launched alike
+	products, err := model.Products(e, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ways, n := runtime.Launches(d.Info, tuning.Form), 0
+	e.Measured = map[runtime.Product]runtime.Launch{}
+	for _, p := range slices.SortedFunc(maps.Keys(products), func(a, b runtime.Product) int { return strings.Compare(a.String(), b.String()) }) {
+		if e.Measured[p] = ways[n%len(ways)]; p.Input == runtime.Parts {
+			e.Measured[p] = ways[n%4] // with one invocation for a row
+		}
+		n++
+	}
+	return e
+}
+
+// A way to launch a product is tried only if it computes what the CPU does, whatever the product takes and the type.
+func TestTrialsComputeWhatTheyShould(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		e := runtime.NewEngine(d)
+		ways := runtime.Launches(d.Info, e.Tuning.Form)
+		inputs := []runtime.Input{runtime.Plain, runtime.Normed}
+		if e.Tuning.MergesParts() {
+			inputs = append(inputs, runtime.Parts)
+		}
+		for i, w := range shaders.WeightTypes {
+			if slow(d) && i%3 > 0 {
+				continue // it takes seconds to compile each
+			}
+			way := ways[i%len(ways)]
+			p := runtime.Product{Weight: w, Rows: 100, Columns: 768, Input: inputs[i%len(inputs)]}
+			trials, err := model.NewTrials(e, p, 2, ways)
+			if err != nil {
+				t.Fatal(err)
+			}
+			trial, err := trials.Try(way)
+			if p.Input == runtime.Parts && way.Run > 1 {
+				if err == nil {
+					t.Errorf("%v: %v brings parts together", p, way)
+				}
+			} else if err != nil {
+				t.Error(err)
+			} else {
+				for _, measure := range []func() (float64, error){trial.Decode, trial.Chunk} {
+					if took, err := measure(); !(took > 0) || err != nil {
+						t.Errorf("%v: %v: %g us, %v", p, way, took, err)
+					}
+				}
+			}
+			trials.Close()
+		}
+		if _, err := model.NewTrials(e, runtime.Product{Weight: "q9", Rows: 1, Columns: 32}, 1, ways); err == nil {
+			t.Error("trials of an unknown type")
+		}
+		module := func(weight string) *vk.Module {
+			c, err := shaders.Matmul{Lanes: uint32(ways[0].Lanes), Run: 1, Rows: uint32(ways[0].Rows), Cols: 1}.Call(e.Variant(weight, ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c.Module
+		}
+		wrong, right := module("q4_0"), module("q4_0").Code
+		wrong.Code = module("q4_1").Code // the same planes, read as something else
+		t.Cleanup(func() { wrong.Code = right })
+		trials, err := model.NewTrials(runtime.NewEngine(d), runtime.Product{Weight: "q4_0", Rows: 100, Columns: 768, Input: runtime.Plain}, 2, ways)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer trials.Close()
+		if _, err := trials.Try(ways[0]); err == nil || !strings.Contains(err.Error(), "NMSE") {
+			t.Errorf("a way that computes wrong is tried: %v", err)
+		}
+	})
 }
 
 // Products that are linked are those that are dispatched one by one, bit for bit, whoever does which part of them.

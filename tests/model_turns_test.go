@@ -84,26 +84,36 @@ func TestNothingHappensAfterAnEndToken(t *testing.T) {
 			n++
 		}
 		m := endingModel(t, d, endless[n-1])
-		for _, watched := range []bool{false, true} {
-			s, err := m.NewSession(t.Context(), model.SessionOptions{KV: settings, Length: 200, Ends: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer s.Close()
-			got := decode(t, s, ids, 100, watched)
-			if !slices.Equal(got.tokens, endless[:n]) {
-				t.Fatalf("watched %v: decoded %v, want %v", watched, got.tokens, endless[:n])
-			}
-			on := openSession(t, m, settings, 200)
-			want := decode(t, on, ids, n, false)
-			if got.difference(want) != "" {
-				t.Errorf("watched %v: stopping at an end token and after as many tokens differ in %s", watched, got.difference(want))
-			}
-			if beyond := decode(t, on, got.tokens[n-1:], 2, false); beyond.state == want.state {
-				t.Error("a token more changes nothing")
-			}
+		for _, steps := range []int{1, 8} {
+			together(t, d, steps)
+			nothingAfter(t, m, settings, ids, endless[:n])
 		}
 	})
+}
+
+// nothingAfter decodes until the end token, the last of want, watched and not.
+func nothingAfter(t *testing.T, m *model.Model, settings h2o.Settings, ids, want []int32) {
+	t.Helper()
+	n := len(want)
+	for _, watched := range []bool{false, true} {
+		s, err := m.NewSession(t.Context(), model.SessionOptions{KV: settings, Length: 200, Ends: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		got := decode(t, s, ids, 100, watched)
+		if !slices.Equal(got.tokens, want) {
+			t.Fatalf("watched %v: decoded %v, want %v", watched, got.tokens, want)
+		}
+		on := openSession(t, m, settings, 200)
+		stopped := decode(t, on, ids, n, false)
+		if got.difference(stopped) != "" {
+			t.Errorf("watched %v: stopping at an end token and after as many tokens differ in %s", watched, got.difference(stopped))
+		}
+		if beyond := decode(t, on, got.tokens[n-1:], 2, false); beyond.state == stopped.state {
+			t.Error("a token more changes nothing")
+		}
+	}
 }
 
 // A cancelled generation and one whose text nobody takes leave a session that can go on: it knows what it processed.
@@ -111,36 +121,38 @@ func TestInterruptedSessionsCanGoOn(t *testing.T) {
 	closed := errors.New("closed")
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {
 		m, ids := builtinOn(t, d), passageIDs(t)[:60]
-		for _, watched := range []bool{false, true} {
-			for _, fails := range []bool{false, true} {
-				s := openSession(t, m, kv("h2o", "24", 0.5, 1), 300)
-				if err := s.Prompt(t.Context(), ids, model.Observer{}, nil); err != nil {
-					t.Fatal(err)
-				}
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				var emitted []int32
-				g := model.Generation{Tokens: 100, Emit: func(token int32) error {
-					if emitted = append(emitted, token); len(emitted) == 10 {
-						if fails {
-							return closed
-						}
-						cancel()
+		for _, c := range []struct {
+			watched, fails bool
+			steps          int // in a submit
+		}{{false, false, 1}, {false, true, 1}, {true, false, 1}, {true, true, 1}, {false, false, 8}, {false, true, 8}} {
+			together(t, d, c.steps)
+			s := openSession(t, m, kv("h2o", "24", 0.5, 1), 300)
+			if err := s.Prompt(t.Context(), ids, model.Observer{}, nil); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var emitted []int32
+			g := model.Generation{Tokens: 100, Emit: func(token int32) error {
+				if emitted = append(emitted, token); len(emitted) == 10 {
+					if c.fails {
+						return closed
 					}
-					return nil
-				}}
-				if watched {
-					g.Observer.Step = func(model.Step) error { return nil }
+					cancel()
 				}
-				reason, err := s.Generate(ctx, g)
-				if fails && !errors.Is(err, closed) || !fails && (err != nil || reason != model.StopCancelled) {
-					t.Fatalf("stopped by %q, %v", reason, err)
-				}
-				all := append(slices.Clone(s.Tokens), ids[:8]...)
-				got := decode(t, s, ids[:8], 5, false)
-				if want := decode(t, openSession(t, m, kv("h2o", "24", 0.5, 1), 300), all, 5, false); got.difference(want) != "" {
-					t.Errorf("watched %v, failing %v: the session and a new one with its tokens differ in %s", watched, fails, got.difference(want))
-				}
+				return nil
+			}}
+			if c.watched {
+				g.Observer.Step = func(model.Step) error { return nil }
+			}
+			reason, err := s.Generate(ctx, g)
+			if c.fails && !errors.Is(err, closed) || !c.fails && (err != nil || reason != model.StopCancelled) {
+				t.Fatalf("stopped by %q, %v", reason, err)
+			}
+			all := append(slices.Clone(s.Tokens), ids[:8]...)
+			got := decode(t, s, ids[:8], 5, false)
+			if want := decode(t, openSession(t, m, kv("h2o", "24", 0.5, 1), 300), all, 5, false); got.difference(want) != "" {
+				t.Errorf("%+v: the session and a new one with its tokens differ in %s", c, got.difference(want))
 			}
 		}
 	})

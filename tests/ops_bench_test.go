@@ -24,6 +24,7 @@ type bench struct {
 type launch struct {
 	form  shaders.Form
 	lanes int
+	info  vk.DeviceInfo
 	many  bool // buffers may have a million elements: lavapipe, and most GPUs
 }
 
@@ -31,10 +32,11 @@ func (l launch) String() string { return fmt.Sprintf("%s%d", l.form, l.lanes) }
 
 // launches are the forms that a device can run.
 func (b *bench) launches() []launch {
-	all := []launch{{form: shaders.Shared, lanes: 32}, {form: shaders.Shared, lanes: 64}}
-	if f := b.device.Info.Features; f.SubgroupArithmetic && f.SubgroupShuffle {
-		subgroup := int(b.device.Info.Limits.SubgroupSize)
-		all = append(all, launch{form: shaders.Storage, lanes: subgroup}, launch{shaders.Texel, subgroup, b.device.Info.Limits.MaxTexelElements >= 1<<20})
+	info := b.device.Info
+	all := []launch{{form: shaders.Shared, lanes: 32, info: info}, {form: shaders.Shared, lanes: 64, info: info}}
+	if f := info.Features; f.SubgroupArithmetic && f.SubgroupShuffle {
+		subgroup := int(info.Limits.SubgroupSize)
+		all = append(all, launch{form: shaders.Storage, lanes: subgroup, info: info}, launch{shaders.Texel, subgroup, info, info.Limits.MaxTexelElements >= 1<<20})
 	}
 	return all
 }

@@ -13,6 +13,7 @@ import (
 	"vkdecode/ref"
 	"vkdecode/runtime"
 	"vkdecode/shaders"
+	"vkdecode/tests/drivers"
 	"vkdecode/vk"
 )
 
@@ -22,6 +23,7 @@ const productError = 1e-11
 // matmulCase is y = epilogue(W x) for some activation rows.
 type matmulCase struct {
 	weight             string
+	lanes              int // per workgroup, 0 = the form's
 	share, perLane     int // invocations that share a weight row, rows per invocation
 	cols               int // activation rows per invocation
 	epilogue           ref.Epilogue
@@ -35,8 +37,8 @@ type matmulCase struct {
 }
 
 func (c matmulCase) String() string {
-	return fmt.Sprintf("%s (%d, %d), %d shared, %d rows each, %d of %d activations, epilogue %d, bias %t, outs %t, normed %t, parts %d",
-		c.weight, c.rows, 32*c.blocks, c.share, c.perLane, c.cols, c.many, c.epilogue, c.biased, c.outs, c.normed, c.parts)
+	return fmt.Sprintf("%s (%d, %d), %d lanes, %d shared, %d rows each, %d of %d activations, epilogue %d, bias %t, outs %t, normed %t, parts %d",
+		c.weight, c.rows, 32*c.blocks, c.lanes, c.share, c.perLane, c.cols, c.many, c.epilogue, c.biased, c.outs, c.normed, c.parts)
 }
 
 // unrolled are the weight types with unrolled copies of the product.
@@ -77,9 +79,9 @@ func matmulCases(l launch) (all []opCase) {
 				mine = append(mine, matmulCase{share: 32, perLane: 4, cols: 4}, matmulCase{share: 32, perLane: 4, cols: 1, normed: true})
 			}
 		}
-		for _, c := range mine {
+		for _, c := range append(mine, tunedCases(l, i)...) {
 			c.weight = w
-			group := c.perLane * l.lanes / c.share
+			group := c.perLane * c.on(l).lanes / c.share
 			if c.epilogue == ref.SiluPair {
 				group /= 2
 			}
@@ -95,6 +97,34 @@ func matmulCases(l launch) (all []opCase) {
 		}
 	}
 	return all
+}
+
+// tunedCases are the ways that tuning may choose for a form, each with another weight type, for steps and for chunks.
+func tunedCases(l launch, weight int) (all []matmulCase) {
+	table := runtime.TuningIn(l.info, l.form)
+	if l.lanes != table.Lanes { // the other size of workgroups
+		return nil
+	}
+	for i, way := range runtime.Launches(l.info, l.form) {
+		for chunk := range 2 {
+			if (2*i+chunk)%len(shaders.WeightTypes) == weight {
+				c := matmulCase{lanes: way.Lanes, share: way.Run, perLane: way.Rows, cols: 1, normed: true}
+				if chunk == 1 {
+					c.cols, c.normed = table.Cols, false
+				}
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// on is the launch that the case takes of a form.
+func (c matmulCase) on(l launch) launch {
+	if c.lanes > 0 {
+		l.lanes = c.lanes
+	}
+	return l
 }
 
 // halvesAt is where a weight type's block in a file has f16 values.
@@ -151,6 +181,7 @@ func stepRows(n int) (rows []runtime.Row) {
 }
 
 func (c matmulCase) run(b *bench, l launch) error {
+	l = c.on(l)
 	rnd := rand.New(rand.NewPCG(uint64(c.rows), uint64(c.blocks)))
 	rows, outs := stepRows(c.many), []int(nil)
 	if c.outs {
@@ -325,4 +356,28 @@ func TestTwinsReadWeightsAsTheReaderDoes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Tuning chooses among ways that were compared with the twin, for steps and for chunks.
+func TestEveryWayThatTuningMayChooseIsCompared(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		b := &bench{device: d}
+		compared := map[string]bool{}
+		name := func(form shaders.Form, l runtime.Launch, chunk bool) string { return fmt.Sprint(form, l, chunk) }
+		for _, l := range b.launches() {
+			for _, c := range matmulCases(l) {
+				c := c.(matmulCase)
+				compared[name(l.form, runtime.Launch{Lanes: c.on(l).lanes, Run: c.share, Rows: c.perLane}, c.cols > 1)] = true
+			}
+		}
+		for _, form := range []shaders.Form{shaders.Texel, shaders.Storage, shaders.Shared} {
+			for _, l := range runtime.Launches(d.Info, form) {
+				for _, chunk := range []bool{false, true} {
+					if !compared[name(form, l, chunk)] {
+						t.Errorf("%v kernels, %v, chunk %v: compared with no twin", form, l, chunk)
+					}
+				}
+			}
+		}
+	})
 }

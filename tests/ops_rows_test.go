@@ -46,9 +46,10 @@ func (c embedCase) run(b *bench, l launch) error {
 	raw := randomWeights(rnd, c.weight, vocab*c.width)
 	weights, scales := r.planes(matmulCase{weight: c.weight, share: c.share, perLane: c.perLane, blocks: c.width, sliced: true}, raw, order)
 	blocks := ceil(c.width, c.share) * c.share
-	x := r.out("x", (len(tokens)+1)*32*blocks)
+	stride := blocks + 1 // of x, which another matrix may want wider
+	x := r.out("x", (len(tokens)+1)*32*stride)
 	for i := range weights {
-		r.add(shaders.Embed{Lanes: uint32(l.lanes), PlaneLanes: uint32(l.lanes), Run: uint32(c.share), Rows: uint32(c.perLane), Blocks: uint32(blocks),
+		r.add(shaders.Embed{Lanes: uint32(l.lanes), PlaneLanes: uint32(l.lanes), Run: uint32(c.share), Rows: uint32(c.perLane), Blocks: uint32(blocks), Stride: uint32(stride),
 			First: uint32(i * group), Count: uint32(group), Step: r.step.Range, W: weights[i].Range, S: scales[i].Range, X: x.Range},
 			c.weight, "", ceil(blocks, l.lanes)+1, len(tokens)+1, 1)
 	}
@@ -58,10 +59,10 @@ func (c embedCase) run(b *bench, l launch) error {
 	if c.forge != nil {
 		c.forge(raw)
 	}
-	table, want := ref.Weights(c.weight, raw), values((len(tokens)+1)*32*blocks)
+	table, want := ref.Weights(c.weight, raw), values((len(tokens)+1)*32*stride)
 	for i, token := range tokens {
-		clear(want[i*32*blocks:][:32*blocks])
-		copy(want[i*32*blocks:], ref.Embed(table, 32*c.width, token))
+		clear(want[i*32*stride:][:32*blocks])
+		copy(want[i*32*stride:], ref.Embed(table, 32*c.width, token))
 	}
 	return compare("x", r.floats(x), want, exact)
 }

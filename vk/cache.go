@@ -2,7 +2,6 @@ package vk
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -12,6 +11,8 @@ import (
 	"unsafe"
 
 	vulkan "github.com/vulkan-go/vulkan"
+
+	"vkdecode/kept"
 )
 
 // pipelineCache keeps compiled pipelines on disk, by device and driver version.
@@ -36,7 +37,10 @@ func (d *Device) UsePipelineCache(dir string) error {
 		return err
 	}
 	c.path = path
-	return writable(dir)
+	if err := kept.Writable(dir); err != nil {
+		return fmt.Errorf("vk: pipeline cache: %w", err)
+	}
+	return nil
 }
 
 // SavePipelineCache writes what was compiled since UsePipelineCache; without that it does nothing.
@@ -51,23 +55,17 @@ func (d *Device) SavePipelineCache() error {
 	if err != nil {
 		return err
 	}
-	return writeFile(c.path, seal(data))
-}
-
-// seal puts the SHA-256 of the data before it.
-func seal(data []byte) []byte {
-	sum := sha256.Sum256(data)
-	return append(sum[:], data...)
+	if err := kept.Replace(c.path, kept.Seal(data)); err != nil {
+		return fmt.Errorf("vk: pipeline cache: %w", err)
+	}
+	return nil
 }
 
 // cacheBody opens a sealed file: it returns the driver's data, or nil when they are damaged or foreign.
 // The driver's header must name this device: not all drivers check that themselves.
 func (d *Device) cacheBody(file []byte) []byte {
-	if len(file) <= sha256.Size+32 { // a header alone holds no pipeline, and SwiftShader would add another at each save
-		return nil
-	}
-	data := file[sha256.Size:]
-	if !bytes.Equal(seal(data), file) {
+	data := kept.Unseal(file)
+	if len(data) <= 32 { // a header alone holds no pipeline, and SwiftShader would add another at each save
 		return nil
 	}
 	header := binary.LittleEndian // size, version 1, vendor, device, 16 bytes of the driver's own
@@ -110,37 +108,4 @@ func (c *pipelineCache) data(d *Device) ([]byte, error) {
 
 func (c *pipelineCache) close(d *Device) {
 	vulkan.DestroyPipelineCache(d.handle, as[vulkan.PipelineCache](c.handle), nil)
-}
-
-// writable makes the folder and tries to write there.
-func writable(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("vk: pipeline cache: %w", err)
-	}
-	f, err := os.CreateTemp(dir, "probe")
-	if err != nil {
-		return fmt.Errorf("vk: pipeline cache: %w", err)
-	}
-	f.Close()
-	return os.Remove(f.Name())
-}
-
-// writeFile replaces a file in one step, so that a reader sees the old or the new one.
-func writeFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path))
-	if err != nil {
-		return fmt.Errorf("vk: pipeline cache: %w", err)
-	}
-	defer os.Remove(f.Name()) // gone already after the rename
-	_, err = f.Write(data)
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("vk: pipeline cache: %w", err)
-	}
-	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"vkdecode/kept"
 	"vkdecode/tests/drivers"
 	"vkdecode/vk"
 )
@@ -50,7 +51,7 @@ func TestPipelineCacheIsKeptOnDisk(t *testing.T) {
 				t.Errorf("the file grew from %d to %d bytes though nothing new was compiled", len(first), len(again))
 			}
 
-			header := 32 // of our own: the hash
+			header := len(kept.Seal(nil)) // of our own: the hash
 			for damage, spoil := range map[string]func(b []byte) []byte{
 				"empty":     func([]byte) []byte { return nil },
 				"cut":       func(b []byte) []byte { return b[:len(b)/2] },
@@ -84,17 +85,17 @@ func TestPipelineCacheOfAnotherDeviceIsIgnored(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, file := cacheFile(t, dir)
-			own := append(file[32:], 1, 2, 3) // the driver's data, with something behind the header
-			if !bytes.Equal(d.CacheBody(vk.Sealed(own)), own) {
+			own := append(kept.Unseal(file), 1, 2, 3) // the driver's data, with something behind the header
+			if !bytes.Equal(d.CacheBody(kept.Seal(own)), own) {
 				t.Fatal("the device's own file is ignored")
 			}
-			if d.CacheBody(vk.Sealed(own[:32])) != nil {
+			if d.CacheBody(kept.Seal(own[:32])) != nil {
 				t.Error("a file with a header only is used")
 			}
 			for field, at := range map[string]int{"version": 4, "vendor": 8, "device": 12, "driver": 16} {
 				foreign := bytes.Clone(own)
 				foreign[at] ^= 0xff
-				if d.CacheBody(vk.Sealed(foreign)) != nil {
+				if d.CacheBody(kept.Seal(foreign)) != nil {
 					t.Errorf("a file with another %s is used", field)
 				}
 			}

@@ -74,7 +74,9 @@ static void dispatch(shim_device *d, VkCommandBuffer c, const shim_op *op, const
 	*bound = op->pipeline.pipeline;
 	if (op->binding_count > 0) d->CmdBindDescriptorSets(c, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1, set, 0, NULL);
 	if (op->push_bytes > 0) d->CmdPushConstants(c, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, op->push_bytes, push);
-	d->CmdDispatch(c, op->x, op->y, op->z);
+	const uint32_t *first = op->first;
+	if (first[0] || first[1] || first[2]) d->CmdDispatchBase(c, first[0], first[1], first[2], op->x, op->y, op->z);
+	else d->CmdDispatch(c, op->x, op->y, op->z);
 }
 
 static shim_status record(shim_device *d, const shim_op *ops, uint32_t op_count, const VkDescriptorSet *sets, const uint8_t *push,

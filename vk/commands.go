@@ -83,6 +83,9 @@ func (d *Device) flatten(ops []Op) (r recording, err error) {
 		switch op.Kind {
 		case Dispatch:
 			out.x, out.y, out.z = C.uint32_t(op.X), C.uint32_t(op.Y), C.uint32_t(op.Z)
+			for i, first := range op.First {
+				out.first[i] = C.uint32_t(first)
+			}
 			out.pipeline = op.Pipeline.shim
 			out.push_bytes = C.uint32_t(len(op.Push))
 			r.push = append(r.push, op.Push...)

@@ -34,6 +34,42 @@ func TestBindingsCoverTheirRangeOnly(t *testing.T) {
 	})
 }
 
+// A dispatch in parts writes what it writes as a whole, each part its own.
+func TestADispatchCanBeRunInParts(t *testing.T) {
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		const n, groups = 64 * 5, 5
+		x, y := buffer(t, d, "x", 4*n), buffer(t, d, "y", 4*n)
+		write(t, d, x.All(), count(n))
+		p, err := d.NewPartsPipeline(module(t, "scale"), []uint32{64, 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.Free)
+		for _, parts := range [][][2]uint32{{{0, 5}}, {{0, 2}, {2, 3}}, {{4, 1}, {0, 1}, {1, 3}}, {{3, 1}}} {
+			run(t, d, vk.Op{Kind: vk.Fill, Dst: y.All(), Value: 0xabababab})
+			written := map[uint32]bool{}
+			for _, part := range parts {
+				op := scale(p, x.All(), y.All(), 7, n)
+				op.First[0], op.X = part[0], part[1]
+				run(t, d, op)
+				for g := range part[1] {
+					written[part[0]+g] = true
+				}
+			}
+			data := read(t, d, y.All())
+			for i := range uint32(n) {
+				want := uint32(0xabababab)
+				if written[i/64] {
+					want = 2*i + 7
+				}
+				if got := word(data, int(i)); got != want {
+					t.Fatalf("parts %v: y[%d] = %d, want %d", parts, i, got, want)
+				}
+			}
+		}
+	})
+}
+
 func TestTexelBuffers(t *testing.T) {
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {
 		align := d.Info.Limits.TexelAlign

@@ -99,7 +99,7 @@ static shim_status create_module(shim_device *d, const void *code, size_t bytes,
 	return SUCCESS;
 }
 
-static shim_status create_pipeline(shim_device *d, VkShaderModule module, const uint32_t *constants, uint32_t count, uint64_t cache,
+static shim_status create_pipeline(shim_device *d, VkShaderModule module, uint32_t flags, const uint32_t *constants, uint32_t count, uint64_t cache,
 	shim_pipeline *out) {
 	VkSpecializationMapEntry *map = calloc(count + 1, sizeof *map);
 	if (!map) return (shim_status){VK_ERROR_OUT_OF_HOST_MEMORY, "vkCreateComputePipelines"};
@@ -107,6 +107,7 @@ static shim_status create_pipeline(shim_device *d, VkShaderModule module, const 
 	VkSpecializationInfo specialization = {.mapEntryCount = count, .pMapEntries = map, .dataSize = 4 * count, .pData = constants};
 	VkComputePipelineCreateInfo info = {
 		.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+		.flags = flags,
 		.stage = {
 			.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
 			.stage = VK_SHADER_STAGE_COMPUTE_BIT,
@@ -124,13 +125,13 @@ static shim_status create_pipeline(shim_device *d, VkShaderModule module, const 
 	return SUCCESS;
 }
 
-shim_status shim_pipeline_create(shim_device *d, const void *code, size_t bytes, const uint32_t *types, uint32_t bindings,
+shim_status shim_pipeline_create(shim_device *d, const void *code, size_t bytes, uint32_t flags, const uint32_t *types, uint32_t bindings,
 	uint32_t push_bytes, const uint32_t *constants, uint32_t constant_count, uint64_t cache, shim_pipeline *out) {
 	memset(out, 0, sizeof *out);
 	VkShaderModule module = VK_NULL_HANDLE;
 	shim_status status = create_module(d, code, bytes, &module);
 	if (status.result == VK_SUCCESS) status = create_layouts(d, types, bindings, push_bytes, out);
-	if (status.result == VK_SUCCESS) status = create_pipeline(d, module, constants, constant_count, cache, out);
+	if (status.result == VK_SUCCESS) status = create_pipeline(d, module, flags, constants, constant_count, cache, out);
 	d->DestroyShaderModule(d->handle, module, NULL);
 	if (status.result != VK_SUCCESS) shim_pipeline_destroy(d, *out);
 	return status;

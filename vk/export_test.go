@@ -4,7 +4,6 @@ package vk
 var (
 	Choose = choose
 	Reject = reject
-	Sealed = seal
 )
 
 // NewBlock is a block of the allocator without memory behind it.

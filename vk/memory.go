@@ -15,7 +15,7 @@ type Use int
 
 const (
 	Local    Use = iota // the device's own memory, mapped only where that costs nothing (integrated GPUs, resizable BAR, CPU drivers)
-	Upload              // host memory that the host writes
+	Upload              // host memory that the host writes, and the device reads over the bus
 	Readback            // host memory that the host reads, cached if possible
 )
 

@@ -18,9 +18,10 @@ type Op struct {
 	Kind     OpKind
 	Name     string // for errors; the pipeline's name if empty
 	Pipeline *Pipeline
-	Push     []byte  // Module.PushBytes bytes, frozen in the recording
-	Bindings []Range // one for each of Module.Bindings
-	X, Y, Z  uint32  // workgroups
+	Push     []byte    // Module.PushBytes bytes, frozen in the recording
+	Bindings []Range   // one for each of Module.Bindings
+	X, Y, Z  uint32    // workgroups
+	First    [3]uint32 // workgroup along x, y and z; not zero only for a Pipeline made for parts
 	Dst, Src Range
 	Value    uint32
 	Query    uint32 // 0 to the number of timestamps minus 1, each once
@@ -74,13 +75,19 @@ func (op *Op) checkDispatch(d *Device) error {
 	m := op.Pipeline.Module
 	groups := [3]uint32{op.X, op.Y, op.Z}
 	for i, g := range groups {
-		if g < 1 || g > d.Info.Limits.MaxGroups[i] {
-			return fmt.Errorf("%d groups along %c, want 1 to %d", g, 'x'+i, d.Info.Limits.MaxGroups[i])
+		most := d.Info.Limits.MaxGroups[i]
+		if g < 1 || g > most {
+			return fmt.Errorf("%d groups along %c, want 1 to %d", g, 'x'+i, most)
+		}
+		if op.First[i] > most-g {
+			return fmt.Errorf("%d groups along %c from %d on, want at most %d before and in it", g, 'x'+i, op.First[i], most)
 		}
 	}
 	switch {
 	case op.Pipeline.compiled == nil:
 		return fmt.Errorf("the pipeline was freed")
+	case op.First != [3]uint32{} && !op.Pipeline.parts:
+		return fmt.Errorf("it begins at workgroup %v, and the pipeline was not made for parts", op.First)
 	case op.Pipeline.device != d:
 		return fmt.Errorf("the pipeline belongs to another device")
 	case len(op.Push) != m.PushBytes:

@@ -37,6 +37,8 @@ func TestRecordNamesWhatIsWrong(t *testing.T) {
 			{"no pipeline", vk.Op{}},
 			{"unknown kind", vk.Op{Kind: 99}},
 			{"0 groups along y, want 1 to", spoiled(func(op *vk.Op) { op.Y = 0 })},
+			{"made for parts", spoiled(func(op *vk.Op) { op.First[1] = 1 })},
+			{"1 groups along y from 4294967295 on", spoiled(func(op *vk.Op) { op.First[1] = ^uint32(0) })},
 			{"groups along z", spoiled(func(op *vk.Op) { op.Z = ^uint32(0) })},
 			{"4 bytes of push constants, want 8", spoiled(func(op *vk.Op) { op.Push = op.Push[:4] })},
 			{"1 bindings, want 2", spoiled(func(op *vk.Op) { op.Bindings = op.Bindings[:1] })},

@@ -57,6 +57,7 @@ type Module struct {
 // Pipeline is a module compiled for some constants.
 type Pipeline struct {
 	Module    *Module
+	parts     bool // of a dispatch can be run
 	device    *Device
 	*compiled // nil once freed
 }
@@ -74,6 +75,7 @@ type compiledKey struct {
 	module    *Module
 	code      *byte // what the module has now: the same memory is the same code
 	constants string
+	parts     bool
 }
 
 const spirvMagic = 0x07230203
@@ -82,11 +84,20 @@ const spirvMagic = 0x07230203
 // workgroup's size along x. While there is a pipeline of the same module and constants nothing is compiled. It may be called
 // from several goroutines at once.
 func (d *Device) NewPipeline(m *Module, constants []uint32) (*Pipeline, error) {
+	return d.newPipeline(m, constants, false)
+}
+
+// NewPartsPipeline is NewPipeline for dispatches that may begin at another workgroup than the first: Op.First.
+func (d *Device) NewPartsPipeline(m *Module, constants []uint32) (*Pipeline, error) {
+	return d.newPipeline(m, constants, true)
+}
+
+func (d *Device) newPipeline(m *Module, constants []uint32, parts bool) (*Pipeline, error) {
 	if err := d.checkModule(m, constants); err != nil {
 		return nil, fmt.Errorf("vk: pipeline %q: %w", m.Name, err)
 	}
-	p := &Pipeline{Module: m, device: d, compiled: d.use(m, constants)}
-	p.once.Do(func() { p.shim, p.err = d.compile(m, constants) })
+	p := &Pipeline{Module: m, parts: parts, device: d, compiled: d.use(m, constants, parts)}
+	p.once.Do(func() { p.shim, p.err = d.compile(m, constants, parts) })
 	d.mu.Lock()
 	d.pipes[p] = struct{}{}
 	d.mu.Unlock()
@@ -98,12 +109,12 @@ func (d *Device) NewPipeline(m *Module, constants []uint32) (*Pipeline, error) {
 }
 
 // use finds what is compiled of a module, or makes room for it.
-func (d *Device) use(m *Module, constants []uint32) *compiled {
+func (d *Device) use(m *Module, constants []uint32, parts bool) *compiled {
 	var text []byte
 	for _, c := range constants {
 		text = binary.LittleEndian.AppendUint32(text, c)
 	}
-	key := compiledKey{m, &m.Code[0], string(text)}
+	key := compiledKey{m, &m.Code[0], string(text), parts}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c := d.compiled[key]
@@ -115,13 +126,17 @@ func (d *Device) use(m *Module, constants []uint32) *compiled {
 	return c
 }
 
-func (d *Device) compile(m *Module, constants []uint32) (p C.shim_pipeline, err error) {
+func (d *Device) compile(m *Module, constants []uint32, parts bool) (p C.shim_pipeline, err error) {
 	types := make([]C.uint32_t, len(m.Bindings))
 	for i, b := range m.Bindings {
 		types[i] = C.uint32_t(b.descriptor())
 	}
+	flags := C.uint32_t(0)
+	if parts {
+		flags = C.VK_PIPELINE_CREATE_DISPATCH_BASE
+	}
 	d.cache.RLock()
-	s := C.shim_pipeline_create(d.shim, unsafe.Pointer(&m.Code[0]), C.size_t(len(m.Code)), unsafe.SliceData(types), C.uint32_t(len(types)),
+	s := C.shim_pipeline_create(d.shim, unsafe.Pointer(&m.Code[0]), C.size_t(len(m.Code)), flags, unsafe.SliceData(types), C.uint32_t(len(types)),
 		C.uint32_t(m.PushBytes), (*C.uint32_t)(unsafe.SliceData(constants)), C.uint32_t(len(constants)), C.uint64_t(d.cache.handle), &p)
 	d.cache.RUnlock()
 	if s.result != 0 {

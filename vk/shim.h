@@ -67,8 +67,8 @@ typedef struct {
 	uint64_t set_layout, layout, pipeline;
 } shim_pipeline;
 
-// shim_pipeline_create compiles SPIR-V. types holds the descriptor type of bindings 0 to bindings-1 of set 0.
-shim_status shim_pipeline_create(shim_device *d, const void *code, size_t bytes, const uint32_t *types, uint32_t bindings,
+// shim_pipeline_create compiles SPIR-V. flags are VkPipelineCreateFlags. types holds the descriptor type of bindings 0 to bindings-1 of set 0.
+shim_status shim_pipeline_create(shim_device *d, const void *code, size_t bytes, uint32_t flags, const uint32_t *types, uint32_t bindings,
 	uint32_t push_bytes, const uint32_t *constants, uint32_t constant_count, uint64_t cache, shim_pipeline *out);
 void shim_pipeline_destroy(shim_device *d, shim_pipeline p);
 
@@ -78,7 +78,7 @@ enum { SHIM_DISPATCH, SHIM_BARRIER, SHIM_FILL, SHIM_COPY, SHIM_TIMESTAMP };
 
 typedef struct {
 	uint32_t kind;
-	uint32_t x, y, z;           // dispatch: groups
+	uint32_t x, y, z, first[3]; // dispatch: groups, and the first one
 	shim_pipeline pipeline;     // dispatch
 	uint32_t binding_count;     // dispatch: how many of the bindings are its own, in order
 	uint32_t push_bytes;        // dispatch: how many of the push bytes are its own, in order

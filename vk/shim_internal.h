@@ -14,7 +14,7 @@
 
 #define DEVICE_CALLS(X) \
 	X(AllocateCommandBuffers) X(AllocateDescriptorSets) X(BeginCommandBuffer) X(CmdBindDescriptorSets) X(CmdBindPipeline) \
-	X(CmdCopyBuffer) X(CmdDispatch) X(CmdFillBuffer) X(CmdPipelineBarrier) X(CmdPushConstants) X(CmdResetQueryPool) \
+	X(CmdCopyBuffer) X(CmdDispatch) X(CmdDispatchBase) X(CmdFillBuffer) X(CmdPipelineBarrier) X(CmdPushConstants) X(CmdResetQueryPool) \
 	X(CmdWriteTimestamp) X(CreateCommandPool) X(CreateComputePipelines) X(CreateDescriptorPool) X(CreateDescriptorSetLayout) \
 	X(CreatePipelineLayout) X(CreateQueryPool) X(CreateShaderModule) X(DestroyCommandPool) X(DestroyDescriptorPool) \
 	X(DestroyDescriptorSetLayout) X(DestroyDevice) X(DestroyPipeline) X(DestroyPipelineLayout) X(DestroyQueryPool) \

@@ -24,6 +24,7 @@ import (
 type benchFlags struct {
 	bench.Options
 	json, markdown bool
+	tune           bool // measure how products are best launched, and nothing else
 	csv, compare   string
 }
 
@@ -50,10 +51,18 @@ from the slowest to the quickest. --rows R decodes R sequences beside each other
 token of each in a step: they share the weights, and each has a cache of its own. The
 share of scoring and eviction is measured by timestamps in steps of their own. Without
 --kv, full is compared with the configured policy. Ctrl-C prints what there is and
-exits with 130.`,
+exits with 130.
+
+--tune measures something else: every way to launch this model's matrix products, in
+every form of the kernels that the device can run and "vkdecode doctor" has seen
+compute right. What wins is kept in the user's cache folder and used by later runs on
+the device, for every model with matrices of the same type and shape. A way must be 5 %
+quicker than the one that the program takes for the kind of device, and no slower in
+prompts.`,
 		Example: `  vkdecode bench model.gguf
   vkdecode bench model.gguf --depth 0,4096,32768 --kv full,h2o --budget 20%
   vkdecode bench model.gguf --rows 1,4,8,16 --prompt 0 -n 128
+  vkdecode bench model.gguf --tune
   vkdecode bench synthetic:llama-7b:q4_0 --depth 32768 --json > card.json
   vkdecode bench synthetic:llama-7b:q4_0 --depth 32768 --compare card.json`,
 		Args: cobra.ExactArgs(1),
@@ -75,7 +84,11 @@ exits with 130.`,
 	flags.BoolVar(&f.markdown, "markdown", false, "print the table as Markdown")
 	flags.StringVar(&f.csv, "csv", "", "write the results to `FILE` as comma-separated values")
 	flags.StringVar(&f.compare, "compare", "", "tell the ratios to the results in `FILE`, which --json of an earlier run has printed")
+	flags.BoolVar(&f.tune, "tune", false, "measure how this model's products are best launched on the device, and keep that for later runs")
 	cmd.MarkFlagsMutuallyExclusive("json", "markdown")
+	for _, other := range []string{"depth", "rows", "prompt", "tokens", "repeat", "csv", "compare"} {
+		cmd.MarkFlagsMutuallyExclusive("tune", other)
+	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) }
 	return cmd
 }
@@ -128,6 +141,9 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) (err error) {
 	}
 	if f.Settings, err = c.compared(cmd); err != nil {
 		return err
+	}
+	if f.tune {
+		return f.runTune(cmd, c, path)
 	}
 	r := &benchReport{benchFlags: f, stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}
 	if f.compare != "" {
@@ -194,11 +210,18 @@ func (f *benchFlags) open(ctx context.Context, c *configuration, path string, ve
 			err = errors.Join(err, l.close())
 		}
 	}()
+	outline, err := shape.Outline()
+	if err != nil {
+		return nil, err
+	}
+	if err := l.tune(outline, verbose, stderr); err != nil {
+		return nil, err
+	}
 	synthetic, err := model.NewSynthetic(l.engine, shape)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.fits(l, synthetic.Geometry(), synthetic.Bytes()); err != nil {
+	if err := f.fits(l, synthetic.Geometry(), synthetic.OwnBytes()); err != nil {
 		return nil, err
 	}
 	bar := newProgress(stderr, "make", 0)
@@ -207,6 +230,10 @@ func (f *benchFlags) open(ctx context.Context, c *configuration, path string, ve
 		bar.of(done, total)
 		return ctx.Err()
 	})
+	if err == nil {
+		bar.done()
+		l.tellLayers(stderr)
+	}
 	return l, err
 }
 
@@ -219,7 +246,7 @@ func (f *benchFlags) fits(l *loaded, g h2o.Geometry, weights int64) error {
 	if err != nil {
 		return usageError{err}
 	}
-	free, told := bench.Free(l.device)
+	free, told := l.engine.Free()
 	if !told || weights+bytes <= free {
 		return nil
 	}

@@ -10,10 +10,10 @@ import (
 
 func TestDevicesShowsTheChoiceAndTheReasons(t *testing.T) {
 	chosen := 1
-	report := deviceReport{Selected: &chosen, Devices: []vk.DeviceInfo{
-		{Index: 0, Name: "Old Card", Kind: "discrete", APIVersion: 1 << 22, Rejected: "Vulkan 1.0, want 1.1"},
-		{Index: 1, Name: "New Card", Kind: "integrated", APIVersion: 1<<22 | 3<<12, Driver: "some driver 2",
-			Heaps: []vk.Heap{{Size: 3 << 30, DeviceLocal: true}, {Size: 9 << 30}}},
+	report := deviceReport{Selected: &chosen, Devices: []listedDevice{
+		{DeviceInfo: vk.DeviceInfo{Index: 0, Name: "Old Card", Kind: "discrete", APIVersion: 1 << 22, Rejected: "Vulkan 1.0, want 1.1"}, Tuning: "by kind"},
+		{DeviceInfo: vk.DeviceInfo{Index: 1, Name: "New Card", Kind: "integrated", APIVersion: 1<<22 | 3<<12, Driver: "some driver 2",
+			Heaps: []vk.Heap{{Size: 3 << 30, DeviceLocal: true}, {Size: 9 << 30}}}, Tuning: "measured, 4 products"},
 	}}
 	var b bytes.Buffer
 	if err := report.print(&b); err != nil {
@@ -22,8 +22,8 @@ func TestDevicesShowsTheChoiceAndTheReasons(t *testing.T) {
 	lines := strings.Split(b.String(), "\n")
 	for i, parts := range [][]string{
 		{"index", "usable"},
-		{"Old Card", "1.0", "no: Vulkan 1.0, want 1.1"},
-		{"*", "New Card", "integrated", "1.3", "3.0 GiB", "some driver 2", "yes"},
+		{"Old Card", "1.0", "by kind", "no: Vulkan 1.0, want 1.1"},
+		{"*", "New Card", "integrated", "1.3", "3.0 GiB  9.0 GiB", "some driver 2", "measured, 4 products", "yes"},
 	} {
 		for _, part := range parts {
 			if !strings.Contains(lines[i], part) {

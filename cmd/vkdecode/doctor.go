@@ -65,6 +65,7 @@ type doctorReport struct {
 	*doctor.Report
 	Kernels string `json:"kernels"` // fingerprint of their code
 	Kept    string `json:"kept"`    // file of the verdict; empty if it could not be written
+	Tuned   string `json:"tuned"`   // how products are launched on the device
 
 	verdict *doctor.Verdict
 }
@@ -89,7 +90,7 @@ func diagnose(cmd *cobra.Command, own bool) (_ *doctorReport, err error) {
 	folder, homeless := cacheFolder()
 	bar := newProgress(stderr, "doctor", -1)
 	defer bar.done()
-	r := &doctorReport{Kernels: shaders.Fingerprint()}
+	r := &doctorReport{Kernels: shaders.Fingerprint(), Tuned: tuningOf(info)}
 	x, err := l.onDevice(info, folder, homeless == nil, verbose, stderr, func(x *doctor.Exam) (err error) {
 		x.Own = own
 		done := int64(0)
@@ -147,7 +148,7 @@ func (r *doctorReport) print(w io.Writer) error {
 			fmt.Fprintf(w, "%s %s %s\n", word(c), c.Role, c)
 		}
 	}
-	_, err := fmt.Fprintln(w, r.summary())
+	_, err := fmt.Fprintf(w, "%s\nproducts are launched: %s\n", r.summary(), r.Tuned)
 	return err
 }
 

@@ -170,14 +170,14 @@ func TestTheDoctorsTableNamesWhatFailed(t *testing.T) {
 		{Check: "first", Role: doctor.Required, Passes: true, What: "NMSE", Error: &good, Bound: 1e-9, MS: 12},
 		{Check: "second", Role: doctor.Optional, Path: "a path", What: "NMSE", Error: &bad, Bound: 1e-9, Note: "after 3 tokens"},
 		{Check: "third", Role: doctor.Spare, Note: "no memory"},
-	}}, Kernels: "0123"}
+	}}, Kernels: "0123", Tuned: "by kind"}
 	var b bytes.Buffer
 	if err := r.print(&b); err != nil {
 		t.Fatal(err)
 	}
 	for _, part := range []string{
 		"Card, driver 1; kernels 0123", "first   required  pass     NMSE      1e-12    1e-09  12",
-		"FAIL optional second: NMSE 0.25, 1e-09 at most, after 3 tokens", "FAIL spare third: no memory", "later runs leave them out: a path",
+		"FAIL optional second: NMSE 0.25, 1e-09 at most, after 3 tokens", "FAIL spare third: no memory", "later runs leave them out: a path\nproducts are launched: by kind\n",
 	} {
 		if !strings.Contains(b.String(), part) {
 			t.Errorf("does not say %q:\n%s", part, b.String())

@@ -12,25 +12,21 @@ import (
 	"vkdecode/vk"
 )
 
-// cacheFolder is where compiled pipelines and the verdicts on devices are kept.
+// cacheFolder is where compiled pipelines, the verdicts on devices and what was measured on them are kept.
 func cacheFolder() (string, error) {
 	folder, err := os.UserCacheDir()
 	return filepath.Join(folder, "vkdecode"), err
 }
 
-// examine tells which paths a device must be used without. A device that was never examined with this driver and these
-// kernels is, in short; one that computes wrong numbers is refused, but for no_check.
-func (l *loaded) examine(ctx context.Context, c *configuration, info vk.DeviceInfo, verbose int, stderr io.Writer) (off []string, err error) {
+// examine gives the verdict on a device. A device that was never examined with this driver and these kernels is, in short;
+// one that computes wrong numbers is refused. With no_check neither is so, and there may be no verdict.
+func (l *loaded) examine(ctx context.Context, c *configuration, info vk.DeviceInfo, verbose int, stderr io.Writer) (v *doctor.Verdict, err error) {
 	folder, homeless := cacheFolder()
-	var v *doctor.Verdict
 	if homeless == nil {
 		v = doctor.ReadVerdict(folder, info)
 	}
 	if c.Device.NoCheck {
-		if v != nil {
-			off = v.Off
-		}
-		return off, nil
+		return v, nil
 	}
 	if v == nil {
 		if v, err = l.quick(ctx, info, folder, homeless == nil, verbose, stderr); err != nil {
@@ -40,7 +36,7 @@ func (l *loaded) examine(ctx context.Context, c *configuration, info vk.DeviceIn
 	if err := v.Err(); err != nil {
 		return nil, fmt.Errorf("%w; run \"vkdecode doctor\" to see whether it can be used without some path, choose another --device, or use it as it is with --no-check", err)
 	}
-	return v.Off, nil
+	return v, nil
 }
 
 // quick makes the smallest examination and keeps the verdict.

@@ -226,19 +226,19 @@ func (k facts) tokenizer() tokenizerFacts {
 }
 
 // modelShape reads the shape of a model's KV cache from its file.
-func modelShape(path string) (shape, error) {
+func modelShape(path string) (shape, *weightPlan, error) {
 	f, err := openFile(path)
 	if err != nil {
-		return shape{}, err
+		return shape{}, nil, err
 	}
 	defer f.Close()
 	r := inspect(f)
 	for _, problem := range r.Problems {
-		return shape{}, fmt.Errorf("plan: %s: %s", path, problem)
+		return shape{}, nil, fmt.Errorf("plan: %s: %s", path, problem)
 	}
 	if !r.KVHeads.uniform() || r.HeadDim == 0 {
-		return shape{}, fmt.Errorf("plan: %s: %s model with KV heads %v of %d elements, want one number of heads for all layers; give --layers, --kv-heads and --head-dim instead",
+		return shape{}, nil, fmt.Errorf("plan: %s: %s model with KV heads %v of %d elements, want one number of heads for all layers; give --layers, --kv-heads and --head-dim instead",
 			path, r.Architecture, r.KVHeads, r.HeadDim)
 	}
-	return shape{Layers: int(r.Layers), KVHeads: int(r.KVHeads[0]), HeadDim: int(r.HeadDim), Context: int(r.Context)}, nil
+	return shape{Layers: int(r.Layers), KVHeads: int(r.KVHeads[0]), HeadDim: int(r.HeadDim), Context: int(r.Context)}, weightsOf(f), nil
 }

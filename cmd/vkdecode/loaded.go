@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"vkdecode/doctor"
 	"vkdecode/h2o"
 	"vkdecode/model"
 	"vkdecode/model/builtin"
@@ -26,7 +25,8 @@ type loaded struct {
 	device   *vk.Device
 	engine   *runtime.Engine
 	model    *model.Model
-	cached   bool // compiled pipelines are kept on disk
+	tunings  []runtime.Tuning // that the device may be used with: doctor.Verdict.Tunings
+	cached   bool             // compiled pipelines are kept on disk
 }
 
 // What models without a file are called on the command line: the one inside the program, and before the shape of one that
@@ -75,12 +75,19 @@ func openModel(ctx context.Context, c *configuration, path string, verbose int, 
 			err = errors.Join(err, l.close())
 		}
 	}()
+	if err := l.tune(file, verbose, stderr); err != nil {
+		return nil, err
+	}
 	bar := newProgress(stderr, "load", 0)
 	defer bar.done()
 	l.model, err = model.Load(l.engine, file, func(done, total int64) error {
 		bar.of(done, total)
 		return ctx.Err()
 	})
+	if err == nil {
+		bar.done()
+		l.tellLayers(stderr)
+	}
 	return l, err
 }
 
@@ -104,7 +111,7 @@ func openDevice(ctx context.Context, c *configuration, verbose int, stderr io.Wr
 	if err != nil {
 		return nil, err
 	}
-	off, err := l.examine(ctx, c, info, verbose, stderr)
+	verdict, err := l.examine(ctx, c, info, verbose, stderr)
 	if err != nil {
 		return nil, err
 	}
@@ -113,15 +120,25 @@ func openDevice(ctx context.Context, c *configuration, verbose int, stderr io.Wr
 	}
 	l.usePipelineCache(verbose, stderr)
 	l.engine = runtime.NewEngine(l.device)
-	l.engine.Debug = debug
-	l.engine.Tuning = doctor.Without(l.engine.Tuning, info, off)
+	l.engine.Debug, l.engine.OwnLayers = debug, c.Device.Layers
+	l.tunings = verdict.Tunings(info)
+	l.engine.Tuning = l.tunings[0]
 	if verbose > 0 || debug >= 1 {
 		fmt.Fprintf(stderr, "device %d: %s, %s; %v kernels, %d lanes\n", info.Index, info.Name, info.Driver, l.engine.Tuning.Form, l.engine.Tuning.Lanes)
-		for _, name := range off {
+		for _, name := range verdict.Without() {
 			fmt.Fprintf(stderr, "device %d: without %s, which vkdecode doctor found wrong\n", info.Index, name)
 		}
 	}
 	return l, nil
+}
+
+// tellLayers says that the device reads weights from the host's memory, where it does.
+func (l *loaded) tellLayers(stderr io.Writer) {
+	m := l.model
+	if layers := len(m.Layers); m.OwnLayers < layers {
+		fmt.Fprintf(stderr, "note: the weights of %d of %d layers lie in the device's own memory, %s; those of the others, %s, are read from the host's over the bus, which is slower (--gpu-layers)\n",
+			m.OwnLayers, layers, binarySize(m.OwnBytes()), binarySize(m.Bytes()-m.OwnBytes()))
+	}
 }
 
 // debugLevel reads how much to tell of what the device does: 1 which it is, 2 the time of each kernel in the last step,
@@ -189,7 +206,7 @@ func room(err error, plan *h2o.Plan, d *vk.Device) error {
 	slots := int(share * float64(free) / (float64(plan.Bytes) / float64(plan.Capacity)))
 	slots = min(slots, plan.Capacity-1)
 	if slots <= plan.Chunk {
-		return fmt.Errorf("%w; beside the weights there are %s for the cache, too few for a chunk of %d: try --chunk %d", err, binarySize(free), plan.Chunk, max(1, slots/2))
+		return fmt.Errorf("%w; a lower --gpu-layers leaves more: beside the weights there are %s for the cache, too few for a chunk of %d: try --chunk %d", err, binarySize(free), plan.Chunk, max(1, slots/2))
 	}
 	return fmt.Errorf("%w; %s are planned for %d slots per KV head, about %d would fit: try --budget %d", err, binarySize(plan.Bytes), plan.Capacity, slots, slots-plan.Chunk)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vkdecode/h2o"
+	"vkdecode/model/gguf"
 )
 
 // policies are the names that --kv knows, in the order in which plan lists them.
@@ -35,6 +36,27 @@ type kvPlan struct {
 	BytesPerSlot int64               `json:"bytes_per_slot"` // one slot of every layer, KV head and sequence
 	BytesFull    int64               `json:"bytes_full"`
 	Policies     []policyKV          `json:"policies"`
+
+	Weights *weightPlan `json:"weights,omitempty"` // of a MODEL
+}
+
+// weightPlan is what a file's weights take.
+type weightPlan struct {
+	Layers int64 `json:"bytes_layers"` // of all layers
+	Rest   int64 `json:"bytes_rest"`   // that always lie in the device's own memory
+}
+
+// weightsOf sums up a file's tensors.
+func weightsOf(f *gguf.File) *weightPlan {
+	p := &weightPlan{}
+	for _, t := range f.Tensors() {
+		if strings.HasPrefix(t.Name, "blk.") {
+			p.Layers += int64(len(t.Data))
+		} else {
+			p.Rest += int64(len(t.Data))
+		}
+	}
+	return p
 }
 
 type policyKV struct {
@@ -82,13 +104,14 @@ model was trained on.`,
 		if err := c.oneBudget("plan"); err != nil {
 			return err
 		}
+		var weights *weightPlan
 		if len(args) > 0 {
 			for _, name := range shapeFlags {
 				if cmd.Flags().Changed(name) {
 					return usagef("plan: MODEL and --%s both give the shape, want one", name)
 				}
 			}
-			if s, err = modelShape(args[0]); err != nil {
+			if s, weights, err = modelShape(args[0]); err != nil {
 				return err
 			}
 		}
@@ -108,6 +131,7 @@ model was trained on.`,
 		if err != nil {
 			return usageError{err}
 		}
+		plan.Weights = weights
 		if *asJSON {
 			return printJSON(cmd.OutOrStdout(), plan)
 		}
@@ -202,6 +226,10 @@ func product(factors ...int64) (int64, bool) {
 func (p *kvPlan) print(w io.Writer) error {
 	fmt.Fprintf(w, "%d layers of %d KV heads of %d, context %d, batch %d: full KV in %s %s (%s, %d bytes)\n",
 		p.Layers, p.KVHeads, p.HeadDim, p.Context, p.Batch, p.KVType, decimalSize(p.BytesFull), binarySize(p.BytesFull), p.BytesFull)
+	if p.Weights != nil {
+		fmt.Fprintf(w, "weights %s in the file: %s in the layers, %s beside them; layers that do not fit into the device's own memory are read from the host's (--gpu-layers)\n",
+			binarySize(p.Weights.Layers+p.Weights.Rest), binarySize(p.Weights.Layers), binarySize(p.Weights.Rest))
+	}
 	fmt.Fprintf(w, "budget %s, chunk %d\n", p.Budget, p.Chunk)
 	for _, l := range p.OwnLayers {
 		fmt.Fprintf(w, "layers %s\n", l)

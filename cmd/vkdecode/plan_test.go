@@ -11,6 +11,10 @@ const guide = "plan --layers 80 --kv-heads 8 --head-dim 128 --ctx 64000 --batch 
 
 // planReport is kvPlan as a reader of the JSON sees it.
 type planReport struct {
+	Weights *struct {
+		Layers int64 `json:"bytes_layers"`
+		Rest   int64 `json:"bytes_rest"`
+	} `json:"weights"`
 	Layers       int    `json:"layers"`
 	KVHeads      int    `json:"kv_heads"`
 	HeadDim      int    `json:"head_dim"`
@@ -116,6 +120,9 @@ func TestPlanReadsTheShapeOfAModel(t *testing.T) {
 	p := plan(t, "plan m.gguf")
 	if p.Layers != 2 || p.KVHeads != 1 || p.HeadDim != 8 || p.Context != 512 {
 		t.Errorf("%+v in %s", p, folder)
+	}
+	if p.Weights == nil || p.Weights.Layers <= 0 || p.Weights.Rest <= 0 {
+		t.Errorf("weights %+v", p.Weights)
 	}
 	p = plan(t, "plan m.gguf --ctx 64")
 	if p.Context != 64 {

@@ -34,6 +34,9 @@ type runReport struct {
 	Timing        timing           `json:"timing"`
 	LogitsHash    string           `json:"logits_hash"` // SHA-256 of the last row's logits, f32 little-endian; empty if the prompt was cut short
 
+	OwnLayers int   `json:"gpu_layers"` // whose weights lie in the device's own memory
+	HostBytes int64 `json:"host_bytes"` // of weights that the device reads from the host's
+
 	plan *h2o.Plan
 }
 

@@ -136,7 +136,8 @@ func runModel(cmd *cobra.Command, path string, f *runFlags) (err error) {
 			fmt.Fprintf(stderr, "note: the session was saved on %s, %s: numbers may differ in the last digits here\n", from.Device, from.Driver)
 		}
 	}
-	r := &runReport{Model: path, Device: l.device.Info.Name, Driver: l.device.Info.Driver, SessionTokens: len(s.Tokens), PromptTokens: tokens, Tokens: []int32{}, Seed: noSeed, plan: s.Plan()}
+	r := &runReport{Model: path, Device: l.device.Info.Name, Driver: l.device.Info.Driver, SessionTokens: len(s.Tokens), PromptTokens: tokens, Tokens: []int32{}, Seed: noSeed,
+		OwnLayers: l.model.OwnLayers, HostBytes: l.model.Bytes() - l.model.OwnBytes(), plan: s.Plan()}
 	r.Timing.LoadMS = milliseconds(time.Since(begin))
 	return generate(cmd, c, f, l, s, r)
 }

@@ -29,6 +29,8 @@ type runJSON struct {
 	Stats         *runStats `json:"stats"`
 	Timing        timing    `json:"timing"`
 	LogitsHash    string    `json:"logits_hash"`
+	Layers        int       `json:"gpu_layers"`
+	HostBytes     int64     `json:"host_bytes"`
 }
 
 type kvJSON struct {

@@ -20,6 +20,7 @@ type Config struct {
 		Select     string // "auto", an index, part of a name or a UUID
 		Validation bool
 		NoCheck    bool
+		Layers     int // in the device's own memory, -1 = as many as fit
 	}
 	KV struct {
 		Policies    []h2o.Spec          // at least one
@@ -91,6 +92,10 @@ var settings = []setting{
 	{key: "device.no_check", flag: "no-check", kind: truth, initial: "false",
 		help: "use the device even if \"vkdecode doctor\" found that it computes wrong, and do not check it at its first use",
 		set:  truthOf(func(c *Config) *bool { return &c.Device.NoCheck })},
+
+	{key: "device.gpu_layers", flag: "gpu-layers", kind: either, initial: "auto", arg: "N",
+		help: "layers whose weights lie in the device's own memory, the others' are read from the host's over the bus; auto is as many as fit",
+		set:  wholeOrAuto(0, -1, func(c *Config) *int { return &c.Device.Layers })},
 
 	{key: "kv.policy", flag: "kv", kind: text, initial: "h2o", arg: "POLICY", words: policies,
 		help: "KV policy with options, like h2o:score=max (see \"vkdecode policies\"); several separated by commas where that makes sense",
