@@ -56,7 +56,7 @@ func TestH2OIsTheSameInEveryRun(t *testing.T) {
 			e.Anew = false
 			for _, other := range []*history{second, anew} {
 				for i, step := range other.steps {
-					step.Ends = first.steps[i].ends // the shorter prompt is over
+					step.Last = first.steps[i].Last // the shorter prompt is over
 					if !reflect.DeepEqual(step, first.steps[i]) {
 						t.Fatalf("chunk %d, %d tokens seen: runs differ", chunk, step.Seen)
 					}
