@@ -14,3 +14,9 @@ var adaKV = &Policy{
 	Alpha:       200,
 	Parameters:  append([]*Parameter{alphaParameter}, observedParameters...),
 }
+
+// leastShare is what a head keeps at least where the heads of a layer share slots, so many for each, of which so many are
+// protected: beside these its own part of the rest, whatever its scores.
+func (p *Policy) leastShare(budget, protected int) int {
+	return protected + p.Alpha*(budget-protected)/thousand
+}

@@ -137,7 +137,7 @@ func TestLayersKeepWhatIsTheirOwn(t *testing.T) {
 
 // A recent ratio alone shifts no budget: where all tokens fit nothing is evicted, and a policy may share the budget by itself.
 func TestARecentRatioAloneShiftsNoBudget(t *testing.T) {
-	for _, policy := range []string{"h2o", "adakv:window=8", "pyramidkv:window=8"} {
+	for _, policy := range []string{"h2o", "adakv:window=8:alpha=1", "pyramidkv:window=8"} {
 		s := settings(t, policy, "100%")
 		s.Layers = []LayerSettings{{0, 9, Budget{}, 0.9}}
 		if p, err := NewPlan(s, smol(), 0, 1000, 900); err != nil || p.Evicts() {

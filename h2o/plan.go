@@ -273,6 +273,9 @@ func (p *Plan) layers(g Geometry, prompt int) error {
 		if l.Recent, l.Prompt, err = p.protect(l, held); err != nil {
 			return err
 		}
+		if p.Staged && p.Prefill.Share == PerHead {
+			l.Recent = min(l.Recent, p.Prefill.leastShare(l.Budget, p.Prefill.Window+held)-held)
+		}
 		l.Capacity = min(l.Budget+p.Added, max(p.Context, p.Length))
 		if l.Most = l.Capacity; p.Staged && p.Prefill.Share == PerHead {
 			l.Capacity = l.Budget + p.Added // each head has room for all that may be added: shaders/share.comp

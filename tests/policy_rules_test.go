@@ -71,6 +71,22 @@ func TestPromptsHavePoliciesOfTheirOwn(t *testing.T) {
 	})
 }
 
+// A head that its scores gave few slots goes on in decoding: no more is protected than it can have.
+func TestHeadsWithFewSlotsGoOn(t *testing.T) {
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
+		m, ids := builtinOn(t, d), passageIDs(t)[:60]
+		for _, prefill := range []string{"", "adakv:window=4:alpha=0"} {
+			settings := kv("adakv:window=4", "24", 1, 7)
+			if prefill != "" {
+				settings = kv("h2o", "24", 0.9, 7)
+				settings.Prefill, settings.Prompt = parsed(h2o.ParseSpec, prefill), "bounded"
+			}
+			settings.Sinks = 1
+			follow(t, m, fmt.Sprint(settings.Policy), settings, exchange{ids[:34], 30}, exchange{ids[34:], 20})
+		}
+	})
+}
+
 // Layers may have budgets and recent windows of their own: fewer slots than the others, more, or only a window.
 func TestLayersHaveBudgetsAndWindowsOfTheirOwn(t *testing.T) {
 	drivers.Together(t, func(t *testing.T, d *vk.Device) {
