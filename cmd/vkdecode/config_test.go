@@ -169,6 +169,7 @@ func TestLayersHaveTablesOfTheirOwn(t *testing.T) {
 		{"--config given.toml", values + " from given.toml"},
 		{"--config inline.toml", values + " from inline.toml"},
 		{"--config given.toml --kv-layers=" + text, values + " from --kv-layers"},
+		{"--config given.toml --kv-layers 0-9:budget=30%:recent_ratio=0.7 --kv-layers 10:budget=64", values + " from --kv-layers"},
 		{"--config given.toml --kv-layers=", "[] from --kv-layers"},
 		{"--config none.toml", "[] from none.toml"},
 		{"", "[] from default"},

@@ -47,7 +47,11 @@ func (f *flagText) Type() string {
 	return f.setting.arg
 }
 
+// Set takes a text. Tables are added to those that were given before.
 func (f *flagText) Set(given string) error {
+	if f.setting.kind == tables && f.text != "" && given != "" {
+		given = f.text + "," + given
+	}
 	if err := f.setting.set(new(Config), given); err != nil {
 		return err
 	}
