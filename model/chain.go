@@ -83,9 +83,8 @@ type chains struct {
 
 // planChains names the tensors of the chains and puts the activations together, if the model's products are linked.
 func (a *activations) planChains(arena *runtime.Arena) {
-	words := 0
+	words, products := 0, 0
 	var first []int
-	products := 0
 	for i := range a.model.Layers {
 		c := a.model.arch.chain(i)
 		if c.weights == nil {
@@ -96,7 +95,11 @@ func (a *activations) planChains(arena *runtime.Arena) {
 			products, words = products+1, words+l.stateWords()
 		}
 	}
-	own := arena.Tensor("scratch.own", int64(4*a.linkGroups()*a.ownWidth()))
+	ownBytes := int64(4 * a.linkGroups() * a.ownWidth())
+	if a.x.Bytes+a.qkv.Bytes+a.attn.Bytes+a.ffn.Bytes+ownBytes > a.model.engine.Bindable() {
+		return
+	}
+	own := arena.Tensor("scratch.own", ownBytes)
 	a.chains = &chains{
 		rows:  arena.Together("scratch.rows", a.x, a.qkv, a.attn, a.ffn, own),
 		own:   own,
