@@ -116,7 +116,7 @@ func comparePrompt(t *testing.T, m *model.Model, r *reference, i, steps int, kin
 func TestSmolLM2AgreesWithTheReference(t *testing.T) {
 	var r reference
 	readJSON(t, "testdata/smollm2.json", &r)
-	drivers.Together(t, func(t *testing.T, d *vk.Device) {
+	drivers.TogetherInThreads(t, func(t *testing.T, d *vk.Device) {
 		m := smollm2On(t, d)
 		kinds := []string{"f32", "f16"}
 		if slow(d) {

@@ -184,7 +184,7 @@ func TestTrialsComputeWhatTheyShould(t *testing.T) {
 
 // Products that are linked are those that are dispatched one by one, bit for bit, whoever does which part of them.
 func TestLinkedProductsGiveTheSameBits(t *testing.T) {
-	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+	drivers.TogetherInThreads(t, func(t *testing.T, d *vk.Device) {
 		if !runtime.TuningFor(d.Info).Links() {
 			return // the form of the kernels that does is tried with all others
 		}

@@ -41,7 +41,7 @@ func Together(t *testing.T, f func(t *testing.T, d *vk.Device)) {
 	each(t, f, alone, (*testing.T).Parallel)
 }
 
-// TogetherInThreads is Together for tests of kernels: workgroups run beside each other, as in use.
+// TogetherInThreads is Together for tests of kernels, and of what depends on when workgroups run: beside each other, as in use.
 func TogetherInThreads(t *testing.T, f func(t *testing.T, d *vk.Device)) {
 	t.Helper()
 	each(t, f, inThreads, (*testing.T).Parallel)
