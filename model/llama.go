@@ -91,12 +91,12 @@ func (m *llama) chain(i int) chain {
 	l, c := m.layers[i], m.config
 	links := []link{
 		{l.out, product{epilogue: addRes}},
-		{l.gateUp[0], product{epilogue: siluPair, norm: l.ffnNorm, width: c.Width, eps: c.Eps}},
+		{l.gateUp[0], product{epilogue: siluPair, norm: l.ffnNorm, width: c.Width}},
 		{l.down, product{epilogue: addRes}},
 	}
 	if i+1 < len(m.layers) {
 		next := m.layers[i+1]
-		links = append(links, link{next.qkv[0], product{epilogue: store, norm: next.attnNorm, width: c.Width, eps: c.Eps}})
+		links = append(links, link{next.qkv[0], product{epilogue: store, norm: next.attnNorm, width: c.Width}})
 	}
 	return chain{l.linked, links}
 }
