@@ -87,7 +87,7 @@ func (c *Cache) scoreTokens(p *runtime.Program, step *runtime.Tensor, v view, ro
 // mergeParts records y = the attention that the parts make.
 func (c *Cache) mergeParts(p *runtime.Program, step *runtime.Tensor, parts *Parts, rows int, x Activations) {
 	t := c.engine.Tuning
-	p.Dispatch(shaders.MergeParts{Lanes: uint32(t.Lanes), Count: uint32(parts.Count), Heads: uint32(parts.Heads), HeadQuads: uint32(parts.Dim / 4), PadQuads: uint32(parts.Pad / 4),
+	p.Dispatch(shaders.MergeParts{Lanes: uint32(t.Lanes), Ranges: uint32(parts.Count), Heads: uint32(parts.Heads), HeadQuads: uint32(parts.Dim / 4), PadQuads: uint32(parts.Pad / 4),
 		First: uint32(parts.First), All: uint32(parts.All), YStride: uint32(x.YStride / 4), Step: step.Range, Parts: parts.Range, Y: x.Y},
 		c.engine.Variant("", ""), ceil(parts.Heads*parts.Dim/4, t.Lanes), rows, 1)
 }

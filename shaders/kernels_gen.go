@@ -756,7 +756,7 @@ func (k Matmul) Call(v Variant) (Call, error) {
 // exp(m - max m) sum. One invocation per four dimensions of a head. Twin: ref/attend.go
 type MergeParts struct {
 	Lanes     uint32 // workgroup size
-	Count     uint32 // parts per head
+	Ranges    uint32 // parts per head
 	Heads     uint32 // query heads
 	HeadQuads uint32 // vec4 per head of y
 	PadQuads  uint32 // the same in the parts
@@ -766,7 +766,7 @@ type MergeParts struct {
 	YStride uint32 // vec4 per row of y
 
 	Step  vk.Range
-	Parts vk.Range // (rows, all, COUNT) o of 4 PAD_QUADS f32; m, sum of e, -, -
+	Parts vk.Range // (rows, all, RANGES) o of 4 PAD_QUADS f32; m, sum of e, -, -
 	Y     vk.Range // (rows, y_stride) f32
 }
 
@@ -782,7 +782,7 @@ func (k MergeParts) Call(v Variant) (Call, error) {
 	binary.LittleEndian.PutUint32(push[0:], k.First)
 	binary.LittleEndian.PutUint32(push[4:], k.All)
 	binary.LittleEndian.PutUint32(push[8:], k.YStride)
-	return mergePartsInfo.call(v, []uint32{k.Lanes, k.Count, k.Heads, k.HeadQuads, k.PadQuads}, push, []vk.Range{k.Step, k.Parts, k.Y})
+	return mergePartsInfo.call(v, []uint32{k.Lanes, k.Ranges, k.Heads, k.HeadQuads, k.PadQuads}, push, []vk.Range{k.Step, k.Parts, k.Y})
 }
 
 // Nll binds nll.comp.

@@ -89,7 +89,7 @@ func (c tokenCase) run(b *bench, l launch) error {
 		Step: step, Table: r.table.Range, K: r.k.Range, V: r.v.Range, X: in(r.rig, "x", strided).Range, Rope: in(r.rig, "rope", rope.Turns).Range,
 		KOut: r.k.Range, VOut: r.v.Range, SlotsOut: r.slots.Range, Parts: parts.Range, E: e.Range, Peaks: peaks.Range},
 		"", c.cache, c.ranges, c.kvHeads*ceil(c.group, c.tile), len(r.rows)+1)
-	r.add(shaders.MergeParts{Lanes: lanes, Count: uint32(c.ranges), Heads: uint32(qHeads), HeadQuads: uint32(c.dim / 4), PadQuads: uint32(pad / 4), First: uint32(first), All: uint32(all), YStride: uint32(yStride / 4),
+	r.add(shaders.MergeParts{Lanes: lanes, Ranges: uint32(c.ranges), Heads: uint32(qHeads), HeadQuads: uint32(c.dim / 4), PadQuads: uint32(pad / 4), First: uint32(first), All: uint32(all), YStride: uint32(yStride / 4),
 		Step: step, Parts: parts.Range, Y: y.Range}, "", "", ceil(qHeads*c.dim/4, l.lanes)+1, len(r.rows)+1, 1)
 	shares := r.out("shares", len(r.rows)*qHeads*splits)
 	if c.scored {
