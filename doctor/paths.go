@@ -20,8 +20,8 @@ type path struct {
 const (
 	tokenAttention = "attention of one token in one kernel"
 	mergedParts    = "products that merge parts of attention"
-	linkedProducts = "products of a token in one kernel"
 	joinedLayers   = "evictions of all layers at once"
+	linkedLayers   = "layers of a token in one kernel"
 )
 
 // paths are the optional ones beside the forms, each of which needs nothing but those before it.
@@ -34,12 +34,12 @@ var paths = []path{
 		t.Apart = true
 		return t
 	}},
-	{linkedProducts, runtime.Tuning.Links, func(t runtime.Tuning, _ vk.DeviceInfo) runtime.Tuning {
-		t.Unlinked = true
-		return t
-	}},
 	{joinedLayers, func(t runtime.Tuning) bool { return !t.Unjoined }, func(t runtime.Tuning, _ vk.DeviceInfo) runtime.Tuning {
 		t.Unjoined = true
+		return t
+	}},
+	{linkedLayers, runtime.Tuning.Links, func(t runtime.Tuning, _ vk.DeviceInfo) runtime.Tuning {
+		t.Unlinked = true
 		return t
 	}},
 }
@@ -169,7 +169,8 @@ func (x *Exam) paths(ctx context.Context, t runtime.Tuning) (runtime.Tuning, err
 				with = o.without(with, info)
 			}
 		}
-		if !p.taken(with) {
+		if !p.taken(with) { // nothing can fail
+			t = with
 			continue
 		}
 		passes, err := x.try(ctx, Result{Check: p.name, Role: Optional, Path: p.name}, with)

@@ -51,23 +51,77 @@ func (c *Cache) single() bool {
 // vec4.
 func (c *Cache) whole(r Rotation) bool { return c.single() && r.Dim%4 == 0 && !r.Halves }
 
+// tokenLaunch is how attention of single tokens goes over a layer.
+type tokenLaunch struct {
+	tile, wide, splits uint32
+	scored             uint32
+	pad                int
+	scale              float32
+}
+
+func (c *Cache) tokenLaunch(v view) tokenLaunch {
+	pad := c.geometry.HeadPad(c.Plan.Types)
+	l := tokenLaunch{tile: uint32(min(tokenTile, v.headTile(pad))), wide: uint32(c.wide(pad / layouts[c.Plan.Types.V].pack)), splits: uint32(c.tokenSplits(v.layer)),
+		pad: pad, scale: float32(1 / math.Sqrt(float64(c.geometry.HeadDim)))}
+	if c.Plan.Policy.Measures() {
+		l.scored = 1
+	}
+	return l
+}
+
 // attendTokens records the attention of rows that are the new tokens of as many sequences: they enter the cache and attend
 // to it.
 func (c *Cache) attendTokens(p *runtime.Program, step *runtime.Tensor, v view, rows int, x Activations) *Parts {
-	t, pad := c.engine.Tuning, c.geometry.HeadPad(c.Plan.Types)
-	wide := c.wide(pad / layouts[c.Plan.Types.V].pack)
-	tile, splits, measured := min(tokenTile, v.headTile(pad)), c.tokenSplits(v.layer), uint32(0)
-	if c.Plan.Policy.Measures() {
-		measured = 1
-	}
+	t, l := c.engine.Tuning, c.tokenLaunch(v)
 	first, all := c.rowOf(v.layer)
-	p.Dispatch(shaders.AttendToken{Lanes: uint32(t.Lanes), Depth: uint32(t.TokenDepth), KvHeads: uint32(v.heads.KV), Group: v.group(), HeadTile: uint32(tile),
-		HeadDim: uint32(c.geometry.HeadDim), HeadPad: uint32(pad), RopeDim: uint32(x.Dim), Wide: uint32(wide), Ranges: uint32(t.Ranges), Scored: measured,
-		Head: v.first, XStride: uint32(x.XStride / 4), Stride: uint32(splits * t.TokenSplit()), Splits: uint32(splits), First: uint32(first), Heads: uint32(all), Scale: float32(1 / math.Sqrt(float64(c.geometry.HeadDim))),
+	p.Dispatch(shaders.AttendToken{Lanes: uint32(t.Lanes), Depth: uint32(t.TokenDepth), KvHeads: uint32(v.heads.KV), Group: v.group(), HeadTile: l.tile,
+		HeadDim: uint32(c.geometry.HeadDim), HeadPad: uint32(l.pad), RopeDim: uint32(x.Dim), Wide: l.wide, Ranges: uint32(t.Ranges), Scored: l.scored,
+		Head: v.first, XStride: uint32(x.XStride / 4), Stride: l.splits * uint32(t.TokenSplit()), Splits: l.splits, First: uint32(first), Heads: uint32(all), Scale: l.scale,
 		Step: step.Range, Table: v.table.Range, K: v.k.Range, V: v.v.Range, X: x.X, Rope: x.Table.Range,
 		KOut: v.k.Range, VOut: v.v.Range, SlotsOut: v.slots.Range, Parts: c.scratch.parts.Range, E: c.scratch.e.Range, Peaks: c.scratch.peaks.Range},
-		c.engine.Variant("", c.Plan.Types.K), t.Ranges, v.heads.KV*ceil(int(v.group()), tile), rows)
-	return &Parts{Range: c.scratch.parts.Range, Count: t.Ranges, Heads: v.heads.Query, Dim: c.geometry.HeadDim, Pad: pad, First: first, All: all}
+		c.engine.Variant("", c.Plan.Types.K), t.Ranges, v.heads.KV*ceil(int(v.group()), int(l.tile)), rows)
+	return &Parts{Range: c.scratch.parts.Range, Count: t.Ranges, Heads: v.heads.Query, Dim: c.geometry.HeadDim, Pad: l.pad, First: first, All: all}
+}
+
+// Links tells whether one dispatch can attend in several layers, one after the other: it reaches the slots of all.
+func (c *Cache) Links(r Rotation) bool {
+	return c.joined && c.whole(r) && c.engine.Tuning.MergesParts()
+}
+
+// LinkedGroups is the number of parts that workgroups of such a dispatch take of a layer's attention.
+func (c *Cache) LinkedGroups() int {
+	v := c.own(0)
+	return c.engine.Tuning.Ranges * v.heads.KV * ceil(int(v.group()), int(c.tokenLaunch(v).tile))
+}
+
+// LinkedIterations is how often a workgroup that is left alone with a layer's attention goes through a loop, at most.
+func (c *Cache) LinkedIterations() int {
+	l, begun := c.tokenLaunch(c.own(0)), 10
+	if int(l.wide) < c.engine.Tuning.Lanes { // sums over lanes at the end
+		begun += int(l.tile) * ceil(l.pad, int(l.wide))
+	}
+	return c.LinkedGroups() * (ceil(int(l.splits), c.engine.Tuning.Ranges) + begun)
+}
+
+// Link makes the attention of the layers, from the given one on, part of a chain, and tells the type of the cache. Settle
+// must follow the last layer.
+func (c *Cache) Link(k *shaders.Chain, layer int, r Rotation) (cacheType string) {
+	t, v := c.engine.Tuning, c.own(layer)
+	l := c.tokenLaunch(v)
+	first, _ := c.rowOf(layer)
+	k.Attends, k.Depth, k.KvHeads, k.Group, k.HeadTile = 1, uint32(t.TokenDepth), uint32(v.heads.KV), v.group(), l.tile
+	k.HeadDim, k.HeadPad, k.RopeDim, k.Wide, k.Ranges, k.Scored = uint32(c.geometry.HeadDim), uint32(l.pad), uint32(r.Dim), l.wide, uint32(t.Ranges), l.scored
+	k.Entry, k.Head, k.Stride, k.Splits, k.Scale = v.first, uint32(first), l.splits*uint32(t.TokenSplit()), l.splits, l.scale
+	k.Table, k.K, k.V, k.Rope = v.table.Range, v.k.Range, v.v.Range, r.Table.Range
+	k.KOut, k.VOut, k.SlotsOut = v.k.Range, v.v.Range, v.slots.Range
+	k.Parts, k.PartsOut, k.E, k.Peaks = c.scratch.parts.Range, c.scratch.parts.Range, c.scratch.e.Range, c.scratch.peaks.Range
+	return c.Plan.Types.K
+}
+
+// Settle records what follows the attention of all layers where chains have made it, as Decode does behind the last one.
+func (c *Cache) Settle(p *runtime.Program, step *runtime.Tensor) {
+	c.scoreTokens(p, step, c.all(), 1)
+	c.evict(p, step, c.all())
 }
 
 // scoreTokens records what that attention makes of the scores.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"vkdecode/h2o"
 	"vkdecode/runtime"
 	"vkdecode/shaders"
 	"vkdecode/vk"
@@ -61,30 +62,34 @@ func rowOf(t *runtime.Tensor, i, width int) vk.Range {
 func (a *activations) body(name string, rows int, attend attention) *runtime.Program {
 	p := a.model.engine.NewProgram(name)
 	p.Long = rows > 1
-	a.model.arch.embedding(p, a, a.step, a.x.Range, rows)
 	if rows == 1 && a.chains != nil {
-		p.Zero(a.chains.state.Range)
-		a.model.arch.linked(p, a, attend)
+		a.linked(p, attend)
 		return p
 	}
+	a.model.arch.embedding(p, a, a.step, a.x.Range, rows)
 	for i := range a.model.Layers {
 		a.model.arch.layer(p, a, i, rows, attend)
 	}
 	return p
 }
 
+// attended is what attention reads and writes.
+func (a *activations) attended(qkv vk.Range) h2o.Activations {
+	return h2o.Activations{X: qkv, Y: a.attn.Range, XStride: a.widths.qkv, YStride: a.widths.attn, Rotation: a.model.arch.rotation(a.rope)}
+}
+
 // normed begins a product of norm(x) * w, for the rows of the step or for those whose logits are wanted. One row is
 // normed by the product itself: every workgroup sums its squares again, which costs less than a dispatch does. Of several
 // rows the norms are recorded here.
-func (a *activations) normed(p *runtime.Program, w *vector, rows int, wanted bool) product {
-	u := product{x: a.x.Range, xStride: a.widths.x, rows: rows, outs: wanted}
+func (a *activations) normed(p *runtime.Program, x vk.Range, w *vector, rows int, wanted bool) product {
+	u := product{x: x, xStride: a.widths.x, rows: rows, outs: wanted}
 	if rows == 1 {
 		u.norm, u.width, u.eps = w, a.model.Width, a.model.Eps
 		return u
 	}
 	e := a.model.engine
 	k := shaders.RmsNorm{Lanes: uint32(e.Tuning.Lanes), Width: uint32(a.model.Width), Quads: uint32(a.widths.x / 4), Eps: a.model.Eps,
-		Step: a.step.Range, X: a.x.Range, W: w.tensor.Range, Y: a.xn.Range}
+		Step: a.step.Range, X: x, W: w.tensor.Range, Y: a.xn.Range}
 	if wanted {
 		k.Gather = 1
 	}

@@ -22,13 +22,12 @@ type llama struct {
 }
 
 type llamaLayer struct {
-	attnNorm *vector         // (width)
-	qkv      []*Matrix       // one of (heads + 2 KV heads) * head size rows; three where the file gives q, k, v different types
-	out      *Matrix         // (width, heads * head size)
-	ffnNorm  *vector         // (width)
-	gateUp   []*Matrix       // one of interleaved gate and up; or up, gate where the file gives them different types
-	down     *Matrix         // (width, ffn)
-	linked   *runtime.Tensor // the weights of the chain that follows the attention, nil if no layer has one
+	attnNorm *vector   // (width)
+	qkv      []*Matrix // one of (heads + 2 KV heads) * head size rows; three where the file gives q, k, v different types
+	out      *Matrix   // (width, heads * head size)
+	ffnNorm  *vector   // (width)
+	gateUp   []*Matrix // one of interleaved gate and up; or up, gate where the file gives them different types
+	down     *Matrix   // (width, ffn)
 }
 
 func newLlama(w *weights) (architecture, error) {
@@ -74,60 +73,22 @@ func newLlama(w *weights) (architecture, error) {
 	return m, w.err
 }
 
-// link puts the weights of every chain together, if all layers can have one.
-func (m *llama) link(w *weights) {
-	for i, l := range m.layers {
-		if len(m.layers) == 1 || len(l.qkv) > 1 || len(l.gateUp) > 1 || !linkable(w.engine, m.chain(i).links) {
-			return
-		}
-	}
-	for i := range m.layers {
-		m.layers[i].linked = w.together(fmt.Sprintf("layer.%d", i), m.chain(i).links)
-	}
-}
-
-// chain is what follows the attention of layer i, up to the next one's.
-func (m *llama) chain(i int) chain {
+// links are the products that follow the attention of layer i, up to the next one's; nil if there are others.
+func (m *llama) links(i int, here, next linkedRows) []link {
 	l, c := m.layers[i], m.config
+	if len(l.qkv) > 1 || len(l.gateUp) > 1 {
+		return nil
+	}
 	links := []link{
-		{l.out, product{epilogue: addRes}},
-		{l.gateUp[0], product{epilogue: siluPair, norm: l.ffnNorm, width: c.Width}},
-		{l.down, product{epilogue: addRes}},
+		{l.out, product{epilogue: addRes, x: here.attn, y: here.middle, res: here.x}},
+		{l.gateUp[0], product{epilogue: siluPair, x: here.middle, y: here.gated, norm: l.ffnNorm, width: c.Width}},
+		{l.down, product{epilogue: addRes, x: here.gated, y: next.x, res: here.middle}},
 	}
 	if i+1 < len(m.layers) {
-		next := m.layers[i+1]
-		links = append(links, link{next.qkv[0], product{epilogue: store, norm: next.attnNorm, width: c.Width}})
+		l := m.layers[i+1]
+		links = append(links, link{l.qkv[0], product{epilogue: store, x: next.x, y: next.qkv, norm: l.attnNorm, width: c.Width}})
 	}
-	return chain{l.linked, links}
-}
-
-// after is that chain on the activations. It writes nothing that it has read: what a layer begins with, what
-// it makes with attention and what it ends with are rows of x of their own. The first begins with row 0, and the last ends there.
-func (m *llama) after(a *activations, i int) chain {
-	c := m.chain(i)
-	row := func(n int) vk.Range { return rowOf(a.x, n, a.widths.x) }
-	begin := func(i int) vk.Range {
-		if i == 0 || i == len(m.layers) {
-			return row(0)
-		}
-		return row(2 + i%2)
-	}
-	c.links[0].x, c.links[0].y, c.links[0].res = a.attn.Range, row(1), begin(i)
-	c.links[1].x, c.links[1].y = row(1), a.ffn.Range
-	c.links[2].x, c.links[2].y, c.links[2].res = a.ffn.Range, begin(i+1), row(1)
-	if len(c.links) > 3 {
-		c.links[3].x, c.links[3].y = begin(i+1), a.qkv.Range
-	}
-	return c
-}
-
-// linked records all layers for one row, with the products between two attentions as chains.
-func (m *llama) linked(p *runtime.Program, a *activations, attend attention) {
-	m.projections(p, a, 0, 1)
-	for i := range m.layers {
-		a.chain(p, i, attend(p, i, 1, m.attended(a)))
-		p.Cut()
-	}
+	return links
 }
 
 func (m *llama) Config() *Config { return m.config }
@@ -154,31 +115,26 @@ func (m *llama) embedding(p *runtime.Program, a *activations, step *runtime.Tens
 	m.embed.gather(m.engine, p, step, x, a.widths.x, rows)
 }
 
-// projections records the queries, keys and values of layer i.
-func (m *llama) projections(p *runtime.Program, a *activations, i, rows int) {
-	qkv := a.normed(p, m.layers[i].attnNorm, rows, false)
-	qkv.y, qkv.yStride, qkv.epilogue = a.qkv.Range, a.widths.qkv, store
+// project records qkv = the queries, keys and values of layer i for up to rows rows of x.
+func (m *llama) project(p *runtime.Program, a *activations, i int, x, qkv vk.Range, rows int) {
+	u := a.normed(p, x, m.layers[i].attnNorm, rows, false)
+	u.y, u.yStride, u.epilogue = qkv, a.widths.qkv, store
 	for _, part := range m.layers[i].qkv {
-		part.multiply(m.engine, p, a.step, qkv)
-		qkv.yOffset += part.rows
+		part.multiply(m.engine, p, a.step, u)
+		u.yOffset += part.rows
 	}
-}
-
-// attended is what attention reads and writes.
-func (m *llama) attended(a *activations) h2o.Activations {
-	return h2o.Activations{X: a.qkv.Range, Y: a.attn.Range, XStride: a.widths.qkv, YStride: a.widths.attn, Rotation: m.rotation(a.rope)}
 }
 
 // layer records layer i for up to rows rows of a.x. attend records its attention.
 func (m *llama) layer(p *runtime.Program, a *activations, i, rows int, attend attention) {
 	e, step, w, l := m.engine, a.step, a.widths, m.layers[i]
-	m.projections(p, a, i, rows)
+	m.project(p, a, i, a.x.Range, a.qkv.Range, rows)
 	attn := product{x: a.attn.Range, y: a.x.Range, res: a.x.Range, xStride: w.attn, yStride: w.x, epilogue: addRes, rows: rows}
-	attended := m.attended(a)
+	attended := a.attended(a.qkv.Range)
 	attended.Whole = l.out.planes.run > 1 // which brings no parts together
 	attn.parts = attend(p, i, rows, attended)
 	l.out.multiply(e, p, step, attn)
-	ffn := a.normed(p, l.ffnNorm, rows, false)
+	ffn := a.normed(p, a.x.Range, l.ffnNorm, rows, false)
 	ffn.y, ffn.yStride, ffn.epilogue = a.ffn.Range, w.ffn, siluPair
 	if len(l.gateUp) == 2 {
 		ffn.epilogue = store
@@ -198,7 +154,7 @@ func (m *llama) rotation(table *runtime.Tensor) h2o.Rotation {
 
 // logits records the final norm and the logits of up to outs wanted rows.
 func (m *llama) logits(p *runtime.Program, a *activations, outs int) {
-	head := a.normed(p, m.norm, outs, true)
+	head := a.normed(p, a.x.Range, m.norm, outs, true)
 	head.y, head.yStride, head.epilogue = a.logits.Range, a.logitsStride, store
 	m.head.multiply(m.engine, p, a.step, head)
 }

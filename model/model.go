@@ -22,10 +22,8 @@ type architecture interface {
 	widths() widths
 	embedding(p *runtime.Program, a *activations, step *runtime.Tensor, x vk.Range, rows int)
 	layer(p *runtime.Program, a *activations, i, rows int, attend attention)
-	link(w *weights)
-	chain(i int) chain
-	after(a *activations, i int) chain
-	linked(p *runtime.Program, a *activations, attend attention)
+	project(p *runtime.Program, a *activations, i int, x, qkv vk.Range, rows int)
+	links(i int, here, next linkedRows) []link
 	rotation(table *runtime.Tensor) h2o.Rotation
 	logits(p *runtime.Program, a *activations, outs int)
 }
@@ -50,6 +48,7 @@ type Model struct {
 	OwnLayers    int                  // whose weights lie in the device's own memory; it reads the others' from the host's
 
 	arch   architecture
+	chains []chain // nil if its layers are not linked
 	engine *runtime.Engine
 	arena  *runtime.Arena
 	ends   []int32
@@ -86,7 +85,7 @@ func planModel(e *runtime.Engine, f *gguf.File) (*Model, *weights, error) {
 	m.Config = m.arch.Config()
 	m.OwnLayers = w.place(len(m.Config.Layers))
 	if e.Tuning.Links() && m.OwnLayers == len(m.Config.Layers) {
-		m.arch.link(w)
+		m.chains = w.linkedLayers(m.arch, len(m.Config.Layers))
 	}
 	return m, w, m.readTokenizer(f)
 }

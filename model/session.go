@@ -104,7 +104,7 @@ func (p *SessionPlan) Open(ctx context.Context) (_ *Session, err error) {
 // plan names the tensors beside the cache.
 func (s *Session) plan(m *Model, o SessionOptions) {
 	s.activations = m.planActivations(s.arena, m.arch.widths(), max(s.chunk, outRows), outRows)
-	s.planChains(s.arena)
+	s.planChains(s.arena, s.cache)
 	s.tokens = s.arena.Tensor("step.tokens", 4*outRows)
 	s.ring = s.arena.Tensor("step.ring", 4*ringSteps)
 	s.ring.Use = vk.Readback

@@ -30,15 +30,15 @@ func (a *Arena) Tensor(name string, bytes int64) *Tensor {
 	return t
 }
 
-// partAlign is where tensors that are put together begin, in bytes: at a multiple of what any device asks of a binding.
-const partAlign = 256
+// PartAlign is where tensors that are put together begin, in bytes: at a multiple of what any device asks of a binding.
+const PartAlign = 256
 
 // Together puts planned tensors side by side into one buffer. The tensor it returns is all of them, so that a kernel can
 // reach each by its offset.
 func (a *Arena) Together(name string, tensors ...*Tensor) *Tensor {
 	whole := &Tensor{Name: name, parts: tensors}
 	for _, t := range tensors {
-		t.Bytes = (t.Bytes + partAlign - 1) &^ (partAlign - 1)
+		t.Bytes = (t.Bytes + PartAlign - 1) &^ (PartAlign - 1)
 		whole.Bytes += t.Bytes
 	}
 	a.tensors = slices.DeleteFunc(a.tensors, func(t *Tensor) bool { return slices.Contains(tensors, t) })

@@ -24,7 +24,7 @@ type Tuning struct {
 	Steps      int // of decoding in one submit, at most: two of these are under way at once, and the device keeps 64 tokens
 	Walk       int // slots that one workgroup can walk over when tokens go, 0 = any number
 
-	Unlinked bool `json:",omitempty"` // products of one row are never linked, even where that is quicker
+	Unlinked bool `json:",omitempty"` // layers of one row are never linked, even where that is quicker
 	Apart    bool `json:",omitempty"` // products never bring the parts of attention together, even where that is quicker
 	Unjoined bool `json:",omitempty"` // every layer settles its slots by itself, even where all could at once
 }
@@ -94,7 +94,7 @@ func (t Tuning) RowsFor(heights ...int) int {
 	return best
 }
 
-// Links tells whether the products between two attentions of a single row are one dispatch, as chain.comp makes them: worth
+// Links tells whether layers of a single row are linked, one dispatch after the other into one, as chain.comp does it: worth
 // it where a dispatch costs much and its workgroups are as many as threads. Fetches of texels see there what was written
 // before in the same dispatch.
 func (t Tuning) Links() bool {

@@ -34,13 +34,13 @@ void main() {
         return;
     }
     h = load_head(entry);
-    uint live = h.live, excess = live > h.budget ? live - h.budget : 0, keep = live - excess, to = pool_table[entry * HEAD_QUADS * 4];
+    uint live = h.live, excess = live > h.budget ? live - h.budget : 0, keep = live - excess, to = pool_table[entry * ENTRY_QUADS * 4];
     tokens_end = step_row(s.x + s.y - 1).z + 1;
     tokens_from = tokens_end; // nobody is just leaving the window
     tokens_new = 0;
     uint tie = 0, last = 0, need = excess;
     if (excess > 0) last_victim(need, entry, 1, tie, last);
-    uint rule = pool_table[entry * HEAD_QUADS * 4 + 6];
+    uint rule = pool_table[entry * ENTRY_QUADS * 4 + 6];
     bool ends = (s.z & STEP_ENDS) != 0;
     uint per_lane = (live + lanes - 1) / lanes, begin = min(lane * per_lane, live), end = min(begin + per_lane, live);
     uint victims = 0, kept = 0; // first counted, then the next index of this lane in each list
@@ -72,7 +72,7 @@ void main() {
     map[map0] = keep;
     map[map0 + 1] = h.offset;
     map[map0 + 2] = to;
-    pool_table[entry * HEAD_QUADS * 4 + 3] = keep;
-    pool_table[entry * HEAD_QUADS * 4 + 7] = h.evicted + excess;
-    pool_table[entry * HEAD_QUADS * 4 + 12] = excess;
+    pool_table[entry * ENTRY_QUADS * 4 + 3] = keep;
+    pool_table[entry * ENTRY_QUADS * 4 + 7] = h.evicted + excess;
+    pool_table[entry * ENTRY_QUADS * 4 + 12] = excess;
 }

@@ -28,9 +28,9 @@ void main() {
     if (step_done()) return;
     uint kv = gl_WorkGroupID.x, seq = gl_WorkGroupID.y, lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x;
     Head h = load_head(push.head + seq * KV_HEADS + kv);
-    uint evicted = LOAD(Table, (push.head + seq * KV_HEADS + kv) * HEAD_QUADS + 3).x;
-    for (uint first = gl_WorkGroupID.z * RUN; first < evicted; first += gl_NumWorkGroups.z * RUN) {
-        for (uint n = first; n < min(first + RUN, evicted); n++) {
+    uint evicted = LOAD(Table, (push.head + seq * KV_HEADS + kv) * ENTRY_QUADS + 3).x;
+    for (uint first = gl_WorkGroupID.z * MOVE_RUN; first < evicted; first += gl_NumWorkGroups.z * MOVE_RUN) {
+        for (uint n = first; n < min(first + MOVE_RUN, evicted); n++) {
             uvec2 move = LOAD2(Moves, (seq * KV_HEADS + kv) * push.added + n);
             if (move.x == 0xFFFFFFFFu) return; // the end of the list; a run behind it begins with it
             uint from = h.offset + move.x, to = h.offset + move.y;

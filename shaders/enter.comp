@@ -31,7 +31,7 @@ void main() {
         return;
     }
     Head h = load_head(entry);
-    uint rule = table[entry * HEAD_QUADS * 4 + 6];
+    uint rule = table[entry * ENTRY_QUADS * 4 + 6];
     bool begins = BEGINS == 1 || step_row(step_seq(seq).x).w == 0;
     for (uint slot = lane; slot < h.live; slot += lanes) {
         uint rank = rank_of(push.ranks, h.offset, slot, h.live);
@@ -45,6 +45,6 @@ void main() {
     map[map0] = h.live;
     map[map0 + 1] = h.offset;
     map[map0 + 2] = to;
-    table[entry * HEAD_QUADS * 4 + 3] = h.live;
-    table[entry * HEAD_QUADS * 4 + 7] = h.evicted;
+    table[entry * ENTRY_QUADS * 4 + 3] = h.live;
+    table[entry * ENTRY_QUADS * 4 + 7] = h.evicted;
 }

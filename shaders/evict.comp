@@ -35,9 +35,9 @@ void main() {
     if (excess > 1) last_victim(need, entry, 1, tie, last);
     reads_before_writes();
     if (lane == 0) {
-        table[entry * HEAD_QUADS * 4 + 3] = keep;
-        table[entry * HEAD_QUADS * 4 + 7] = h.evicted + excess;
-        table[entry * HEAD_QUADS * 4 + 12] = excess;
+        table[entry * ENTRY_QUADS * 4 + 3] = keep;
+        table[entry * ENTRY_QUADS * 4 + 7] = h.evicted + excess;
+        table[entry * ENTRY_QUADS * 4 + 12] = excess;
         if (excess < push.added) moves[moves0 + excess * 2] = NONE;
     }
     if (excess == 0) return;
@@ -86,7 +86,7 @@ void main() {
             holes = scan_add(holes);
             movers = scan_add(movers);
             // Ends the list: at its end, and once more where each of compact.comp's runs of moves begins behind it.
-            for (uint n = all / RUN * RUN + lane * RUN; all < excess && n < excess; n += lanes * RUN) moves[moves0 + max(n, all) * 2] = NONE;
+            for (uint n = all / MOVE_RUN * MOVE_RUN + lane * MOVE_RUN; all < excess && n < excess; n += lanes * MOVE_RUN) moves[moves0 + max(n, all) * 2] = NONE;
         }
     }
 }

@@ -317,66 +317,104 @@ func (k Carry) Call(v Variant) (Call, error) {
 
 // Chain binds chain.comp.
 //
-// Products of one activation row, one after the other in one dispatch: each is what matmul.comp would make of it, bit for
-// bit, and reads what the ones before wrote. On CPU drivers a dispatch costs as much as a small product.
+// Layers of a step of one row in one dispatch. Of each layer the attention, which is attend_token.comp's, then products one
+// after the other, which are matmul.comp's, all bit for bit; each reads what the ones before wrote. Without ATTENDS it is
+// the products alone. On CPU drivers a dispatch costs as much as a small product.
 //
-// Every workgroup goes through all products. Of each it takes groups of rows while there are any, by a counter, and then
-// waits for those that others took. Nothing is assumed about when workgroups run: what another has taken and not finished
-// after PATIENCE looks, because its thread stands still, is done once more. So no output may be an input of an earlier
-// product, and two that write the same place write the same.
-// Grid: as many workgroups as threads. Layout of the planes: include/planes.glsl. Twin: ref/matmul.go
+// Every workgroup goes through all of it. Of each product it takes groups of rows, and of an attention ranges of slots,
+// while there are any, by a counter, and then waits for those that others took. Nothing is assumed about when workgroups
+// run: what another has taken and not finished after so many looks, because its thread stands still, is done once more.
+// So nothing that is written may have been read before in the dispatch, and two that write the same place write the same.
+// Grid: as many workgroups as threads. Layout of the planes: include/planes.glsl. Twins: ref/matmul.go, ref/attend.go
 type Chain struct {
-	Lanes     uint32 // workgroup size
-	Rows      uint32 // weight rows per invocation, a multiple of 4
-	Ranges    uint32 // parts per head that are brought together first, for the first product to read; 0: none are
-	Heads     uint32 // query heads in the parts
-	HeadQuads uint32 // vec4 per head of x
-	PadQuads  uint32 // the same in the parts
-	Run       uint32 // always, as is COLS: of include/product.glsl
-	Cols      uint32
+	Lanes    uint32 // workgroup size
+	Rows     uint32 // weight rows per invocation, a multiple of 4
+	Run      uint32 // always, as is COLS: of include/product.glsl
+	Cols     uint32
+	Attends  uint32 // 1: layers begin with their attention
+	Ranges   uint32 // parts per head that are brought together first, for the first product of a layer to read; 0: none are
+	KvHeads  uint32 // from here on: attend_token.comp's
+	Group    uint32
+	HeadDim  uint32
+	HeadPad  uint32
+	Depth    uint32
+	HeadTile uint32
+	RopeDim  uint32
+	Wide     uint32
+	Scored   uint32
 
-	First    uint32  // product of this chain in Products
-	Count    uint32  // products
-	PartsAt  uint32  // first vec4 of the parts
+	First    uint32  // layer in Layers
+	Count    uint32  // layers
+	Entry    uint32  // of the first layer's heads in Table
+	Head     uint32  // of the first layer in a row of Parts, E and Peaks
+	Stride   uint32  // of e, in slots
+	Splits   uint32  // stride of peaks, in splits
 	Own      uint32  // first f32 of a row of each workgroup's own
 	OwnEach  uint32  // f32 from one to the next
-	Patience uint32  // looks
+	Patience uint32  // looks at most until others have finished what the next step needs
+	Looks    uint32  // in all; then nobody is waited for
+	Scale    float32 // of q: 1 / sqrt(HEAD_DIM)
 	Eps      float32 // of the norms
 
 	Step     vk.Range
+	Table    vk.Range
+	Layers   vk.Range // layer: products, their first record, first vec4 of x for the attention, first word in State. Product of RECORDS: size, from, to
 	W        vk.Range // weight planes, scale planes and the norms' weights
 	S        vk.Range // the same
-	Products vk.Range // (products, RECORDS): size, from, to
 	X        vk.Range // all activations
 	Res      vk.Range // the same
 	Parts    vk.Range // as attend_token.comp leaves them
+	K        vk.Range // from here on: attend_token.comp's
+	V        vk.Range
+	Rope     vk.Range
 	Y        vk.Range // all activations
-	State    vk.Range // zero before: of each product the groups taken, those done, and for every group whether it is done
+	State    vk.Range // zero before: of each attention and product the groups taken, those done, and for every group whether it is done
+	PartsOut vk.Range
+	KOut     vk.Range
+	VOut     vk.Range
+	SlotsOut vk.Range
+	E        vk.Range
+	Peaks    vk.Range
 }
 
-var chainInfo = info{name: "chain", weights: true, cache: false, push: 28, count: 8, bindings: []bindingInfo{
+var chainInfo = info{name: "chain", weights: true, cache: true, push: 48, count: 15, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},       // Step
+	{vk.RGBA32Uint, Read},       // Table
+	{vk.RGBA32Uint, Read},       // Layers
 	{vk.RGBA32Uint, Read},       // W
 	{vk.RGBA32Uint, Read},       // S
-	{vk.RGBA32Uint, Read},       // Products
 	{vk.RGBA32Float, Read},      // X
 	{vk.R32Float, Read},         // Res
 	{vk.RGBA32Float, Read},      // Parts
+	{vk.RGBA32Uint, Read},       // K
+	{vk.RGBA32Uint, Read},       // V
+	{vk.RGBA32Float, Read},      // Rope
 	{vk.R32Float, Read | Write}, // Y
 	{vk.R32Uint, Read | Write},  // State
+	{vk.RGBA32Float, Write},     // PartsOut
+	{vk.RGBA32Uint, Write},      // KOut
+	{vk.RGBA32Uint, Write},      // VOut
+	{vk.RG32Uint, Write},        // SlotsOut
+	{vk.R32Float, Write},        // E
+	{vk.R32Float, Write},        // Peaks
 }, frozen: []frozen{}}
 
 // Call implements Kernel.
 func (k Chain) Call(v Variant) (Call, error) {
-	push := make([]byte, 28)
+	push := make([]byte, 48)
 	binary.LittleEndian.PutUint32(push[0:], k.First)
 	binary.LittleEndian.PutUint32(push[4:], k.Count)
-	binary.LittleEndian.PutUint32(push[8:], k.PartsAt)
-	binary.LittleEndian.PutUint32(push[12:], k.Own)
-	binary.LittleEndian.PutUint32(push[16:], k.OwnEach)
-	binary.LittleEndian.PutUint32(push[20:], k.Patience)
-	binary.LittleEndian.PutUint32(push[24:], math.Float32bits(k.Eps))
-	return chainInfo.call(v, []uint32{k.Lanes, k.Rows, k.Ranges, k.Heads, k.HeadQuads, k.PadQuads, k.Run, k.Cols}, push, []vk.Range{k.Step, k.W, k.S, k.Products, k.X, k.Res, k.Parts, k.Y, k.State})
+	binary.LittleEndian.PutUint32(push[8:], k.Entry)
+	binary.LittleEndian.PutUint32(push[12:], k.Head)
+	binary.LittleEndian.PutUint32(push[16:], k.Stride)
+	binary.LittleEndian.PutUint32(push[20:], k.Splits)
+	binary.LittleEndian.PutUint32(push[24:], k.Own)
+	binary.LittleEndian.PutUint32(push[28:], k.OwnEach)
+	binary.LittleEndian.PutUint32(push[32:], k.Patience)
+	binary.LittleEndian.PutUint32(push[36:], k.Looks)
+	binary.LittleEndian.PutUint32(push[40:], math.Float32bits(k.Scale))
+	binary.LittleEndian.PutUint32(push[44:], math.Float32bits(k.Eps))
+	return chainInfo.call(v, []uint32{k.Lanes, k.Rows, k.Run, k.Cols, k.Attends, k.Ranges, k.KvHeads, k.Group, k.HeadDim, k.HeadPad, k.Depth, k.HeadTile, k.RopeDim, k.Wide, k.Scored}, push, []vk.Range{k.Step, k.Table, k.Layers, k.W, k.S, k.X, k.Res, k.Parts, k.K, k.V, k.Rope, k.Y, k.State, k.PartsOut, k.KOut, k.VOut, k.SlotsOut, k.E, k.Peaks})
 }
 
 // Checksum binds checksum.comp.

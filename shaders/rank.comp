@@ -23,7 +23,7 @@ layout(binding = 4) writeonly buffer SlotsOut { uvec2 slots_out[]; }; // the sam
 void main() {
     uint kv = gl_WorkGroupID.y, seq = gl_WorkGroupID.z, lanes = gl_WorkGroupSize.x;
     if (step_done()) return;
-    uint entry = push.head + seq * KV_HEADS + kv, victims = LOAD(Table, entry * HEAD_QUADS + 3).x;
+    uint entry = push.head + seq * KV_HEADS + kv, victims = LOAD(Table, entry * ENTRY_QUADS + 3).x;
     Head h = load_head(entry);
     uint live = h.live + victims, ranked = live - step_seq(seq).w; // before the step
     for (uint n = 0; n < DEPTH; n++) {

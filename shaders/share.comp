@@ -104,7 +104,7 @@ void main() {
     if (lane > 0) return;
     uint offset = push.slot + seq * KV_HEADS * (push.budget + push.added);
     for (uint kv = 0; kv < KV_HEADS; kv++) {
-        uint at = (entry + kv) * HEAD_QUADS * 4, budget = keep[kv] + push.budget - base;
+        uint at = (entry + kv) * ENTRY_QUADS * 4, budget = keep[kv] + push.budget - base;
         prompt_table[at + 2] = budget;
         pool_table[at] = offset;
         pool_table[at + 1] = budget + push.added;

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -182,31 +183,43 @@ func TestTrialsComputeWhatTheyShould(t *testing.T) {
 	})
 }
 
-// Products that are linked are those that are dispatched one by one, bit for bit, whoever does which part of them.
-func TestLinkedProductsGiveTheSameBits(t *testing.T) {
+// Layers that are linked compute what their dispatches do one by one, bit for bit, whoever does which part of them.
+func TestLinkedLayersGiveTheSameBits(t *testing.T) {
 	drivers.TogetherInThreads(t, func(t *testing.T, d *vk.Device) {
 		if !runtime.TuningFor(d.Info).Links() {
 			return // the form of the kernels that does is tried with all others
 		}
-		for name, links := range map[string]bool{"group2-q4_1": true, "group16-bf16": true, "head48-biases": false} {
+		for _, c := range []struct {
+			model, policy, cache string
+			length               int // 0: as short as can be
+			chains, apart        int // dispatches of a decode step, and those of attention besides
+		}{
+			{"group2-q4_1", "h2o", "f32", 0, 1, 0},
+			{"group2-q4_1", "full", "q8_0", 0, 2, 0}, // in the kernels for several rows
+			{"group16-bf16", "h2o", "f16", 0, 1, 0},
+			{"group16-bf16", "full", "f16", 300_000, 2, 0}, // one loop would be too long
+			{"group16-bf16", "full", "f16", 500_000, 2, 2},
+			{"head48-biases", "h2o", "f16", 0, 0, 2},
+		} {
 			var want struct{ IDs []int32 }
-			readJSON(t, "testdata/llama/"+name+".json", &want)
-			logits := func(threads int, unlinked bool) ([]float32, bool) {
+			readJSON(t, "testdata/llama/"+c.model+".json", &want)
+			settings, name := kv(c.policy, "50%", 0.5, 1), fmt.Sprint(c)
+			settings.Type = c.cache
+			logits := func(threads int, unlinked bool) (_ []float32, chains, apart int) {
 				e := runtime.NewEngine(d)
 				e.Tuning.Threads, e.Tuning.Unlinked = threads, unlinked
-				s := openSession(t, loadOn(t, e, "testdata/llama/"+name+".gguf"), kv("h2o", "50%", 0.5, 1), len(want.IDs))
-				var graph strings.Builder
-				s.PrintGraph(&graph)
-				return promptLogits(t, s, want.IDs), strings.Contains(graph.String(), "\nchain.")
+				s := openSession(t, loadOn(t, e, "testdata/llama/"+c.model+".gguf"), settings, max(c.length, len(want.IDs)))
+				graph := decodeGraph(s)
+				return promptLogits(t, s, want.IDs), strings.Count(graph, "\nchain."), strings.Count(graph, "\nattend_token.")
 			}
-			apart, linked := logits(2, true)
-			if linked {
+			apart, chains, _ := logits(2, true)
+			if chains > 0 {
 				t.Fatalf("%s: linked, though it shall not be", name)
 			}
 			for _, threads := range []int{1, 5} {
-				got, linked := logits(threads, false)
-				if linked != links {
-					t.Errorf("%s: linked %t, want %t", name, linked, links)
+				got, chains, attentions := logits(threads, false)
+				if chains != c.chains || attentions != c.apart {
+					t.Errorf("%s: %d chains and %d attentions beside them, want %d and %d", name, chains, attentions, c.chains, c.apart)
 				}
 				if !slices.Equal(got, apart) {
 					t.Errorf("%s: other logits with %d threads", name, threads)
@@ -214,4 +227,13 @@ func TestLinkedProductsGiveTheSameBits(t *testing.T) {
 			}
 		}
 	})
+}
+
+// decodeGraph prints the program of a session's decode step.
+func decodeGraph(s *model.Session) string {
+	var graph strings.Builder
+	s.PrintGraph(&graph)
+	_, decode, _ := strings.Cut(graph.String(), "program decode")
+	decode, _, _ = strings.Cut(decode, "program ")
+	return decode
 }

@@ -1,28 +1,34 @@
 package tests
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
 
+	"vkdecode/h2o"
 	"vkdecode/ref"
 	"vkdecode/shaders"
 )
 
-// chainCase is a layer's products after its attention and the projections of the next layer, in one dispatch.
+// chainCase is two layers in one dispatch: of each the attention, if it is a part of the chain, and the products up to the
+// next one.
 type chainCase struct {
 	weight     string
 	perLane    int
 	workgroups int
-	parts      int  // of attention, 0: it is one row
-	taken      int  // groups of each product that somebody has taken and will never do
-	skipped    bool // the first of them is said to be done
-	forge      func(raw []byte, norm []float32)
+	cache      string // type of K and V that is attended to; "": attention is not part of the chain
+	scored     bool   // e and peaks are kept
+	ranges     int    // parts of attention for every head; 0: it is one row
+	taken      int    // groups of each attention and product that somebody has taken and will never do
+	skipped    bool   // the first of each product is said to be done
+	forge      func(r *chainRun)
 }
 
 func (c chainCase) String() string {
-	return fmt.Sprintf("%s, %d rows each, %d workgroups, parts %d, %d groups taken", c.weight, c.perLane, c.workgroups, c.parts, c.taken)
+	return fmt.Sprintf("%s, %d rows each, %d workgroups, cache %q, scored %t, %d ranges, %d groups taken", c.weight, c.perLane, c.workgroups, c.cache, c.scored, c.ranges, c.taken)
 }
 
 func chainCases(l launch) (all []opCase) {
@@ -30,9 +36,40 @@ func chainCases(l launch) (all []opCase) {
 		return nil
 	}
 	for i, w := range shaders.WeightTypes {
-		all = append(all, chainCase{weight: w, perLane: 4 + i%3*4, workgroups: 1 + i%5, parts: i % 4, taken: i % 3})
+		c := chainCase{weight: w, perLane: 4 + i%3*4, workgroups: 1 + i%5, ranges: i % 4, taken: i % 3}
+		if i%3 == 1 { // attention knows nothing of weight types
+			c.cache, c.scored, c.ranges = []string{"f16", "f32"}[i/3%2], i/3%3 > 0, 1+i/3%3
+		}
+		all = append(all, c)
 	}
 	return all
+}
+
+const (
+	chainLayers        = 2
+	chainKV, chainHead = 2, 6 // heads of each
+	chainDim, chainPad = 20, 24
+	chainDepth         = 2
+	chainTile          = 2
+	chainBefore        = 1                                  // heads of others in a row of parts
+	chainProjected     = (chainHead + 2*chainKV) * chainDim // q, k and v of a layer
+)
+
+// chainRun is a case with its buffers.
+type chainRun struct {
+	chainCase
+	*cacheRig
+	kernel shaders.Chain
+	all    []float32     // activations
+	qkv    []int         // by layer, where the row begins that attention reads
+	links  [][]chainLink // by layer
+	own    int           // where the rows begin that workgroups make for themselves
+	each   int           // from one to the next
+	norm   []float32
+	rope   ref.RopeCache
+	merged []float64 // what parts come to that were there before
+
+	activations, state, parts, e, peaks *tensor
 }
 
 // chainLink is one of the products: where it reads and writes, in f32.
@@ -41,126 +78,227 @@ type chainLink struct {
 	epilogue      ref.Epilogue
 	normed        bool
 	x, y, res     int
+	raw           []byte
 }
 
 func (c chainCase) run(b *bench, l launch) error {
-	rnd := rand.New(rand.NewPCG(uint64(c.perLane), uint64(c.parts)))
-	r := b.rig(l, stepRows(1))
+	rnd := rand.New(rand.NewPCG(uint64(c.perLane), uint64(c.ranges)))
+	held, live := cmp.Or(c.cache, "f32"), 3*chainDepth*l.lanes+3
+	r := &chainRun{chainCase: c, cacheRig: b.newCache(l, rnd, h2o.Types{K: held, V: held}, chainPad, chainLayers*chainKV, []sequence{{live: live, rows: 1}}, nil)}
 	defer r.free()
-	unit := 32 * blocksOf(c.weight)
-	attn, width, ffn, keys := unit, unit, 2*unit, c.perLane*l.lanes+5
-	const gap = 8 // f32 between regions
-	at := 0
-	region := func(n int) int { at += n + gap; return at - n }
-	begin, middle, end, attention, gated, projected := region(width), region(width), region(width), region(attn), region(ffn), region((keys+3)&^3)
-	own := at + gap
-	ownEach := max(width, attn) + gap
-	rows := values32(own + c.workgroups*ownEach)
-	copy(rows[begin:], randomFloats(rnd, width))
-	copy(rows[attention:], randomFloats(rnd, attn))
-	links := []chainLink{
-		{width, attn, ref.AddRes, false, attention, middle, begin},
-		{2 * ffn, width, ref.SiluPair, true, middle, gated, 0},
-		{width, ffn, ref.AddRes, false, gated, end, middle},
-		{keys, width, ref.Store, true, end, projected, 0},
+	r.kernel = shaders.Chain{Lanes: uint32(l.lanes), Rows: uint32(c.perLane), Run: 1, Cols: 1, First: 1, Count: chainLayers, Patience: 50, Looks: 120, Eps: 1e-3, Step: r.step.Range}
+	r.shape(rnd)
+	r.products(rnd)
+	r.attend(rnd, live+1)
+	r.add(r.kernel, c.weight, held, c.workgroups, 1, 1)
+	if err := r.rig.run(); err != nil {
+		return err
 	}
-	k := shaders.Chain{Lanes: uint32(l.lanes), Rows: uint32(c.perLane), Run: 1, Cols: 1, First: 1, Count: uint32(len(links)), Own: uint32(own), OwnEach: uint32(ownEach), Patience: 50, Eps: 1e-3, Step: r.step.Range}
-	merged := ref.Widen(rows[attention:][:attn])
-	k.Parts = r.step.Range
-	if c.parts > 0 {
-		const dim, pad = 20, 24
-		heads := attn / dim
-		k.Ranges, k.Heads, k.HeadQuads, k.PadQuads, k.PartsAt = uint32(c.parts), uint32(heads), dim/4, pad/4, 1
-		var all [][]float64
-		k.Parts, all = r.attention(rnd, 1, heads, c.parts, dim, pad, attn, 1)
-		merged = all[0]
-		copy(rows[attention:][:attn], values32(attn)) // not read
+	if c.forge != nil {
+		c.forge(r)
 	}
+	return r.compare()
+}
 
-	var planes, table, state []uint32
-	raws, norm := make([][]byte, len(links)), randomFloats(rnd, width)
-	for _, v := range norm {
+// shape places the rows and says what is multiplied with what.
+func (r *chainRun) shape(rnd *rand.Rand) {
+	width, at := max(128, 32*blocksOf(r.weight)), 0
+	region := func(n int) int {
+		const gap = 8 // f32
+		at += n + gap
+		return at - n
+	}
+	x := region(width)
+	r.qkv = append(r.qkv, region(chainProjected))
+	given := map[int]int{x: width, r.qkv[0]: chainProjected}
+	for i := range chainLayers {
+		attn, middle, gated, end := region(width), region(width), region(width), region(width)
+		if r.ranges == 0 {
+			given[attn] = width
+		}
+		links := []chainLink{
+			{rows: width, columns: width, epilogue: ref.AddRes, x: attn, y: middle, res: x},
+			{rows: 2 * width, columns: width, epilogue: ref.SiluPair, normed: true, x: middle, y: gated},
+			{rows: width, columns: width, epilogue: ref.AddRes, x: gated, y: end, res: middle},
+		}
+		if i < chainLayers-1 {
+			r.qkv = append(r.qkv, region(chainProjected))
+			links = append(links, chainLink{rows: chainProjected, columns: width, epilogue: ref.Store, normed: true, x: end, y: r.qkv[i+1]})
+		}
+		r.links, x = append(r.links, links), end
+	}
+	r.each = width + 8
+	r.own = region(r.workgroups * r.each)
+	r.all, r.norm = values32(at), randomFloats(rnd, width)
+	for i := range r.norm {
+		r.norm[i] /= 10 // so that K and V that are made are about as large as those that are there
+	}
+	for _, x := range slices.Sorted(maps.Keys(given)) {
+		copy(r.all[x:], randomFloats(rnd, given[x]))
+	}
+	r.activations = in(r.rig, "rows", r.all)
+	r.kernel.Own, r.kernel.OwnEach = uint32(r.own), uint32(r.each)
+	r.kernel.X, r.kernel.Res, r.kernel.Y = r.activations.Range, r.activations.Range, r.activations.Range
+}
+
+// products makes their weights, and the tables.
+func (r *chainRun) products(rnd *rand.Rand) {
+	var planes, layers, records, state []uint32
+	for _, v := range r.norm {
 		planes = append(planes, math.Float32bits(v))
 	}
-	table = append(table, make([]uint32, 12)...) // another chain's
-	for i, p := range links {
-		raws[i] = randomWeights(rnd, c.weight, p.rows*p.columns/32)
-		order := make([]int, p.rows)
-		for n := range order {
-			order[n] = n
-		}
-		if p.epilogue == ref.SiluPair {
-			order = ref.Paired(p.rows/2, l.lanes, 1, c.perLane)
-		}
-		w, s := ref.Planes(c.weight, len(order), p.columns, inOrder(raws[i], order, rowBytes(c.weight, p.columns/32)), l.lanes, 1, c.perLane)
-		groups, normed := ceil(len(order), c.perLane*l.lanes), 0
-		if p.normed {
-			normed = width
-		}
-		table = append(table, uint32(p.columns/32), uint32(groups), uint32(p.rows), uint32(p.epilogue),
-			uint32(p.x/4), uint32(len(planes)/4), uint32((len(planes)+len(w))/4), uint32(len(state)), uint32(p.y), uint32(p.res), 0, uint32(normed))
-		planes = append(append(planes, w...), s...)
-		taken := min(c.taken, groups)
-		begun := make([]uint32, 2+groups)
-		begun[0] = uint32(taken)
-		if c.skipped {
-			begun[1], begun[2] = 1, 1
-		}
-		state = append(state, begun...)
+	begin := func(groups int) int { // to be done, some of which were taken
+		words := make([]uint32, 2+groups)
+		words[0] = uint32(min(r.taken, groups))
+		state = append(state, words...)
+		return len(state) - len(words)
 	}
-	activations, states := in(r, "rows", rows), in(r, "state", state)
-	k.W = in(r, "w", planes).Range
-	k.S, k.Products, k.X, k.Res, k.Y, k.State = k.W, in(r, "products", table).Range, activations.Range, activations.Range, activations.Range, states.Range
-	r.add(k, c.weight, "", c.workgroups, 1, 1)
-	if err := r.run(); err != nil {
-		return err
+	layers = append(layers, make([]uint32, 4)...) // another chain's
+	for i, links := range r.links {
+		layers = append(layers, uint32(len(links)), uint32(1+chainLayers+len(records)/4), uint32(r.qkv[i]/4), uint32(len(state)))
+		if r.cache != "" {
+			begin(r.ranges * chainKV * ceil(chainHead/chainKV, chainTile))
+		}
+		for n := range links {
+			p := &links[n]
+			p.raw = randomWeights(rnd, r.weight, p.rows*p.columns/32)
+			order := make([]int, p.rows)
+			for row := range order {
+				order[row] = row
+			}
+			if p.epilogue == ref.SiluPair {
+				order = ref.Paired(p.rows/2, r.lanes, 1, r.perLane)
+			}
+			w, s := ref.Planes(r.weight, len(order), p.columns, inOrder(p.raw, order, rowBytes(r.weight, p.columns/32)), r.lanes, 1, r.perLane)
+			groups, normed := ceil(len(order), r.perLane*r.lanes), 0
+			if p.normed {
+				normed = p.columns
+			}
+			at := begin(groups)
+			if r.skipped {
+				state[at+1], state[at+2] = 1, 1
+			}
+			records = append(records, uint32(p.columns/32), uint32(groups), uint32(p.rows), uint32(p.epilogue),
+				uint32(p.x/4), uint32(len(planes)/4), uint32((len(planes)+len(w))/4), uint32(at), uint32(p.y), uint32(p.res), 0, uint32(normed))
+			planes = append(append(planes, w...), s...)
+		}
 	}
+	r.state = in(r.rig, "state", state)
+	r.kernel.State, r.kernel.Layers, r.kernel.W = r.state.Range, in(r.rig, "layers", append(layers, records...)).Range, in(r.rig, "w", planes).Range
+	r.kernel.S = r.kernel.W
+}
 
-	if c.forge != nil {
-		c.forge(raws[0], norm)
+// attend binds the cache of so many slots, or parts that are there before, or nothing.
+func (r *chainRun) attend(rnd *rand.Rand, live int) {
+	k, split := &r.kernel, chainDepth*r.lanes
+	heads, splits := chainBefore+chainLayers*chainHead, ceil(live, split)+1
+	r.parts, r.e, r.peaks = r.out("parts", heads*max(r.ranges, 1)*(chainPad+4)), r.out("e", heads*splits*split), r.out("peaks", heads*splits)
+	k.Table, k.K, k.V, k.KOut, k.VOut, k.SlotsOut = r.table.Range, r.k.Range, r.v.Range, r.k.Range, r.v.Range, r.slots.Range
+	k.Parts, k.PartsOut, k.E, k.Peaks = r.parts.Range, r.parts.Range, r.e.Range, r.peaks.Range
+	k.Ranges, k.Head, k.KvHeads, k.Group, k.HeadDim, k.HeadPad = uint32(r.ranges), chainBefore, chainKV, chainHead/chainKV, chainDim, chainPad
+	k.Depth, k.HeadTile, k.RopeDim, k.Wide = chainDepth, chainTile, chainDim, uint32(min(r.lanes, 8))
+	r.rope = ref.RopeCache{QHeads: chainHead, KVHeads: chainKV, Dim: chainDim, Pad: chainPad, RopeDim: chainDim, Scale: float64(float32(0.3)), Turns: randomTurns(rnd, 2*live, chainDim)}
+	k.Rope = in(r.rig, "rope", r.rope.Turns).Range
+	switch {
+	case r.cache != "":
+		k.Attends, k.Scored, k.Entry, k.Scale, k.Stride, k.Splits = 1, word(r.scored), others, 0.3, uint32(splits*split), uint32(splits)
+	case r.ranges > 0:
+		var all [][]float64
+		k.Parts, all = r.rig.attention(rnd, 1, heads, r.ranges, chainDim, chainPad, heads*chainDim, 0)
+		r.merged = all[0][chainBefore*chainDim:]
 	}
-	want := values(len(rows))
-	for i, v := range rows {
-		if v == v {
-			want[i] = float64(v)
+}
+
+// compare compares all that was written with the twins'.
+func (r *chainRun) compare() error {
+	want := ref.Widen(r.all) // what was not a number must still be blank
+	parts, e, peaks := values(int(r.parts.data.Size/4)), values(int(r.e.data.Size/4)), values(int(r.peaks.data.Size/4))
+	for i, links := range r.links {
+		merged := r.merged
+		if r.cache != "" {
+			merged = r.walk(i, want[r.qkv[i]:][:chainProjected], parts, e, peaks)
+		} else if r.ranges > 0 {
+			merged = merged[i*chainHead*chainDim:][:chainHead*chainDim]
+		}
+		for n, p := range links {
+			x := slices.Clone(want[p.x:][:p.columns])
+			if n == 0 && r.ranges > 0 {
+				clear(x)
+				copy(x, merged)
+			}
+			if p.normed {
+				x = ref.RMSNorm(narrow(x), r.norm, r.kernel.Eps)
+			}
+			if n == 0 && r.ranges > 0 || p.normed {
+				for g := range r.workgroups {
+					copy(want[r.own+g*r.each:], x)
+				}
+			}
+			var res []float32
+			if p.epilogue == ref.AddRes {
+				res = narrow(want[p.res:][:p.rows])
+			}
+			copy(want[p.y:], ref.MatMul(ref.Weights(r.weight, p.raw), x, nil, res, p.epilogue))
 		}
 	}
-	for i, p := range links {
-		x := slices.Clone(want[p.x:][:p.columns])
-		if i == 0 {
-			x = merged
-		}
-		if p.normed {
-			narrow := make([]float32, len(x))
-			for n, v := range x {
-				narrow[n] = float32(v)
-			}
-			x = ref.RMSNorm(narrow, norm, 1e-3)
-		}
-		if i == 0 && c.parts > 0 || p.normed {
-			for g := range c.workgroups {
-				copy(want[own+g*ownEach:], x)
-			}
-		}
-		var res []float32
-		if p.epilogue == ref.AddRes {
-			for _, v := range want[p.res:][:p.rows] {
-				res = append(res, float32(v))
-			}
-		}
-		copy(want[p.y:], ref.MatMul(ref.Weights(c.weight, raws[i]), x, nil, res, p.epilogue))
+	most := productError
+	if r.cache != "" { // a value of the new token that is rounded the other way counts for more than the sums do
+		most = max(attendError, roundingError(r.cache))
 	}
-	if err := compare("rows", r.floats(activations), want, productError); err != nil {
+	for _, x := range []struct {
+		t    *tensor
+		want []float64
+	}{{r.parts, parts}, {r.e, e}, {r.peaks, peaks}, {r.activations, want}} {
+		if err := compare(x.t.name, r.floats(x.t), x.want, most); err != nil {
+			return err
+		}
+	}
+	if err := r.compareCache(most, most); err != nil {
 		return err
 	}
-	left := r.words(states)
-	for i := range links {
-		groups, from := table[12*(i+1)+1], table[12*(i+1)+7]
-		if left[from+1] != groups || slices.Contains(left[from+2:][:groups], 0) {
-			return fmt.Errorf("state: %d groups of product %d are said to be done, it has %d", left[from+1], i, groups)
+	return r.finished()
+}
+
+// walk is the twin of a layer's attention.
+func (r *chainRun) walk(layer int, qkv, parts, e, peaks []float64) (merged []float64) {
+	heads, split := r.heads[layer*chainKV:][:chainKV], chainDepth*r.lanes
+	q := r.rope.Append(r.rows, narrow(qkv), heads, r.twin)
+	for head := range chainHead {
+		h, at := heads[head/(chainHead/chainKV)], chainBefore+layer*chainHead+head
+		walked := r.twin.Walk(h, h.Live+1, q[head*chainPad:][:chainPad], split, r.ranges)
+		slot, peak := at*int(r.kernel.Stride), at*int(r.kernel.Splits)
+		for n, p := range walked {
+			of := parts[(at*r.ranges+n)*(chainPad+4):]
+			copy(of, p.O)
+			copy(of[chainPad:], []float64{p.Peak, p.Sum, 0, 0})
+			if r.scored {
+				clear(e[slot:][:len(p.Peaks)*split]) // a split is written whole
+				slot, peak = slot+copy(e[slot:], p.E), peak+copy(peaks[peak:], p.Peaks)
+			}
 		}
+		merged = append(merged, ref.Merge(walked)[:chainDim]...)
+	}
+	return merged
+}
+
+// finished expects every group to be done and to be said so.
+func (r *chainRun) finished() error {
+	words := r.words(r.state)
+	for at := 0; at < len(words); {
+		groups := words[at+1]
+		if words[at] < groups || groups == 0 || slices.Contains(words[at+2:][:groups], 0) {
+			return fmt.Errorf("state: of the groups at word %d %d are said to be done", at, groups)
+		}
+		at += 2 + int(groups)
 	}
 	return nil
+}
+
+func narrow(x []float64) (y []float32) {
+	for _, v := range x {
+		y = append(y, float32(v))
+	}
+	return y
 }
 
 // inOrder are the rows of a file in their order, zeros for -1.

@@ -3,7 +3,7 @@
 //   1  recent, sinks, rule (birth | update << 4 | reduce << 8 | flags), evicted so far
 //   2  pinned span [x, y) and [z, w), in positions
 //   3  evicted in the last step, decay as f32 bits, seed, slack (slots above the budget that start an eviction, less one)
-const uint HEAD_QUADS = 4;
+const uint ENTRY_QUADS = 4;
 const uint BIRTH_ZERO = 0, BIRTH_POSITION = 1, BIRTH_LOW_BIT = 2;
 const uint UPDATE_NONE = 0, UPDATE_ADD = 1, UPDATE_LAST = 2, UPDATE_HASH = 3;
 const uint REDUCE_SUM = 0, REDUCE_MEAN = 1, REDUCE_MAX = 2;
@@ -11,7 +11,7 @@ const uint RULE_LAYER = 1 << 16;    // one score for all heads of the layer
 const uint RULE_SELFLESS = 1 << 17; // what a token's own query gives it does not count
 const uint RULE_LIFETIME = 1 << 18; // the score is the mean over the queries that saw the token
 const uint RULE_ADMIT = 1 << 19;    // a token that leaves the recent window in this step goes only when no other may
-const uint RUN = 64; // moves that a workgroup carries out one after another
+const uint MOVE_RUN = 64; // moves that a workgroup carries out one after another
 
 IN_UVEC4(1, Table)
 
@@ -24,8 +24,8 @@ struct Head {
 };
 
 Head load_head(uint i) {
-    uvec4 a = LOAD(Table, i * HEAD_QUADS), b = LOAD(Table, i * HEAD_QUADS + 1), c = LOAD(Table, i * HEAD_QUADS + 3);
-    return Head(a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, LOAD(Table, i * HEAD_QUADS + 2), uintBitsToFloat(c.y), c.z, c.w);
+    uvec4 a = LOAD(Table, i * ENTRY_QUADS), b = LOAD(Table, i * ENTRY_QUADS + 1), c = LOAD(Table, i * ENTRY_QUADS + 3);
+    return Head(a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, LOAD(Table, i * ENTRY_QUADS + 2), uintBitsToFloat(c.y), c.z, c.w);
 }
 
 uint birth(uint rule) { return rule & 0xF; }
