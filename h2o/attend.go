@@ -146,6 +146,7 @@ func (c *Cache) Decode(p *runtime.Program, step *runtime.Tensor, layer, rows int
 		v = c.all()
 	}
 	if single {
+		c.shareTokens(p, step, v, rows)
 		c.scoreTokens(p, step, v, rows)
 	}
 	c.evict(p, step, v)
@@ -274,10 +275,8 @@ func (c *Cache) merge(p *runtime.Program, step *runtime.Tensor, v view, row, n i
 	p.Dispatch(k, c.engine.Variant("", ""), v.heads.Query, n, 1)
 }
 
-const (
-	moveRun    = 64 // moves that a workgroup carries out one after another: include/heads.glsl
-	moveGroups = 16 // workgroups of a head, at most: one that decodes without evicting has room for thousands of moves
-)
+// moveRun is how many moves a workgroup carries out one after another: include/heads.glsl.
+const moveRun = 64
 
 // evict records what cuts a layer's own pool back to its budget.
 func (c *Cache) evict(p *runtime.Program, step *runtime.Tensor, v view) {
@@ -299,12 +298,19 @@ func (c *Cache) evict(p *runtime.Program, step *runtime.Tensor, v view) {
 	if c.ranked() {
 		compact.Ranked = 1
 	}
-	p.Dispatch(compact, variant, v.heads.KV, c.seqs, min(ceil(c.Plan.Added, moveRun), moveGroups))
+	p.Dispatch(compact, variant, v.heads.KV, c.seqs, min(ceil(c.Plan.Added, moveRun), t.Movers))
 }
 
 // count records that new tokens count as live, and who goes.
 func (c *Cache) count(p *runtime.Program, step *runtime.Tensor, v view) {
-	p.Dispatch(shaders.Evict{Lanes: uint32(c.engine.Tuning.Lanes), KvHeads: uint32(v.heads.KV), Added: uint32(c.Plan.Added), Head: v.first,
+	lanes, variant := c.engine.Tuning.Lanes, c.engine.Variant("", "")
+	if !c.Plan.Evicts() {
+		entries := c.seqs * v.heads.KV
+		p.Dispatch(shaders.Count{Lanes: uint32(lanes), KvHeads: uint32(v.heads.KV), Head: v.first, Count: uint32(entries), Step: step.Range, Table: v.table.Range, TableOut: v.table.Range},
+			variant, ceil(entries, lanes), 1, 1)
+		return
+	}
+	p.Dispatch(shaders.Evict{Lanes: uint32(lanes), KvHeads: uint32(v.heads.KV), Added: uint32(c.Plan.Added), Head: v.first,
 		Step: step.Range, Table: v.table.Range, Slots: v.slots.Range, TableOut: v.table.Range, Moves: c.moves.Range, Log: c.log.Range},
-		c.engine.Variant("", ""), v.heads.KV, c.seqs, 1)
+		variant, v.heads.KV, c.seqs, 1)
 }

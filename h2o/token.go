@@ -100,7 +100,11 @@ func (c *Cache) LinkedIterations() int {
 	if int(l.wide) < c.engine.Tuning.Lanes { // sums over lanes at the end
 		begun += int(l.tile) * ceil(l.pad, int(l.wide))
 	}
-	return c.LinkedGroups() * (ceil(int(l.splits), c.engine.Tuning.Ranges) + begun)
+	sum := c.LinkedGroups() * (ceil(int(l.splits), c.engine.Tuning.Ranges) + begun)
+	if l.scored == 1 {
+		sum += c.geometry.Layers[0].Query * (ceil(int(l.splits), c.engine.Tuning.Lanes) + 2*c.engine.Tuning.Ranges + 5)
+	}
+	return sum
 }
 
 // Link makes the attention of the layers, from the given one on, part of a chain, and tells the type of the cache. Settle
@@ -114,7 +118,8 @@ func (c *Cache) Link(k *shaders.Chain, layer int, r Rotation) (cacheType string)
 	k.Entry, k.Head, k.Stride, k.Splits, k.Scale = v.first, uint32(first), l.splits*uint32(t.TokenSplit()), l.splits, l.scale
 	k.Table, k.K, k.V, k.Rope = v.table.Range, v.k.Range, v.v.Range, r.Table.Range
 	k.KOut, k.VOut, k.SlotsOut = v.k.Range, v.v.Range, v.slots.Range
-	k.Parts, k.PartsOut, k.E, k.Peaks = c.scratch.parts.Range, c.scratch.parts.Range, c.scratch.e.Range, c.scratch.peaks.Range
+	k.Parts, k.PartsOut, k.E = c.scratch.parts.Range, c.scratch.parts.Range, c.scratch.e.Range
+	k.Peaks, k.PeaksOut, k.Shares = c.scratch.peaks.Range, c.scratch.peaks.Range, c.scratch.shares.Range
 	return c.Plan.Types.K
 }
 
@@ -124,17 +129,22 @@ func (c *Cache) Settle(p *runtime.Program, step *runtime.Tensor) {
 	c.evict(p, step, c.all())
 }
 
-// scoreTokens records what that attention makes of the scores.
-func (c *Cache) scoreTokens(p *runtime.Program, step *runtime.Tensor, v view, rows int) {
-	t, splits := c.engine.Tuning, c.tokenSplits(v.layer)
-	if c.Plan.Policy.Measures() {
-		p.Dispatch(shaders.Shares{Lanes: uint32(t.Lanes), Split: uint32(t.TokenSplit()), KvHeads: uint32(v.heads.KV), Group: v.group(), Count: uint32(t.Ranges), PadQuads: uint32(c.geometry.HeadPad(c.Plan.Types) / 4),
-			Head: v.first, Splits: uint32(splits),
-			Step: step.Range, Table: v.table.Range, Parts: c.scratch.parts.Range, Peaks: c.scratch.peaks.Range, Shares: c.scratch.shares.Range},
-			c.engine.Variant("", ""), v.heads.Query, rows, 1)
+// shareTokens records what makes probabilities of what that attention left, where scores are measured.
+func (c *Cache) shareTokens(p *runtime.Program, step *runtime.Tensor, v view, rows int) {
+	if !c.Plan.Policy.Measures() {
+		return
 	}
+	t, splits := c.engine.Tuning, c.tokenSplits(v.layer)
+	p.Dispatch(shaders.Shares{Lanes: uint32(t.Lanes), Split: uint32(t.TokenSplit()), KvHeads: uint32(v.heads.KV), Group: v.group(), Ranges: uint32(t.Ranges), PadQuads: uint32(c.geometry.HeadPad(c.Plan.Types) / 4),
+		Head: v.first, Splits: uint32(splits),
+		Step: step.Range, Table: v.table.Range, Parts: c.scratch.parts.Range, Peaks: c.scratch.peaks.Range, Shares: c.scratch.shares.Range},
+		c.engine.Variant("", ""), v.heads.Query, rows, 1)
+}
+
+// scoreTokens records what the probabilities make of the scores.
+func (c *Cache) scoreTokens(p *runtime.Program, step *runtime.Tensor, v view, rows int) {
 	if c.Plan.Policy.Update != UpdateNone {
-		c.score(p, step, v, 0, rows, t.TokenSplit(), splits)
+		c.score(p, step, v, 0, rows, c.engine.Tuning.TokenSplit(), c.tokenSplits(v.layer))
 	}
 }
 

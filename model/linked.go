@@ -164,5 +164,5 @@ func (a *activations) chain(c chain, layer int) shaders.Chain {
 		KvHeads: 1, Group: 1, HeadDim: 4, HeadPad: 8, Depth: 1, HeadTile: 1, RopeDim: 4, Wide: 1,
 		First: uint32(layer), Patience: patience, Eps: a.model.Eps, Own: uint32((a.chains.own.Offset - a.chains.rows.Offset) / 4), OwnEach: uint32(a.ownWidth()),
 		Step: a.step.Range, Layers: a.chains.table.Range, W: c.weights.Range, S: c.weights.Range, X: rows, Res: rows, Y: rows, State: a.chains.state.Range,
-		Table: rows, Parts: rows, K: rows, V: rows, Rope: rows, PartsOut: rows, KOut: rows, VOut: rows, SlotsOut: rows, E: rows, Peaks: rows}
+		Table: rows, Parts: rows, K: rows, V: rows, Rope: rows, PartsOut: rows, KOut: rows, VOut: rows, SlotsOut: rows, E: rows, Peaks: rows, PeaksOut: rows, Shares: rows}
 }

@@ -19,6 +19,7 @@ type Tuning struct {
 	TokenDepth int // the same for attention of single tokens; 0: it is not one kernel
 	Ranges     int // attention of single tokens: workgroups along the slots of a head
 	Span       int // scores: splits per workgroup
+	Movers     int // evictions: workgroups that move the survivors of a head, at most
 	RowTile    int // attention: rows per workgroup for chunks
 	SliceBytes int // attention: scratch for the probabilities of a slice of rows, at most
 	Steps      int // of decoding in one submit, at most: two of these are under way at once, and the device keeps 64 tokens
@@ -51,13 +52,13 @@ func largeTexels(info vk.DeviceInfo) bool { return info.Limits.MaxTexelElements 
 
 // TuningIn is the tuning with a form of the kernels that TuningFor may not choose for the device.
 func TuningIn(info vk.DeviceInfo, form shaders.Form) Tuning {
-	t := Tuning{Form: form, Lanes: 64, Run: 32, Rows: 4, Cols: 4, Depth: 2, TokenDepth: 1, Ranges: 16, Span: 1, RowTile: 4, SliceBytes: 32 << 20, Steps: 16}
+	t := Tuning{Form: form, Lanes: 64, Run: 32, Rows: 4, Cols: 4, Depth: 2, TokenDepth: 1, Ranges: 16, Span: 1, Movers: 16, RowTile: 4, SliceBytes: 32 << 20, Steps: 16}
 	if info.Kind == "cpu" { // it computes on the cores that would submit
 		t.Steps = 1
 	}
 	if form != shaders.Shared {
 		t.Lanes, t.Run, t.Rows, t.Depth = int(info.Limits.SubgroupSize), 1, 16, 8
-		t.TokenDepth, t.Ranges, t.Span = 4, 2, 16
+		t.TokenDepth, t.Ranges, t.Span, t.Movers = 4, 2, 16, 1
 	}
 	if info.Kind == "cpu" && largeTexels(info) {
 		t.Walk = 140_000 // lavapipe ends loops early: tests/ops_evict_test.go shows that these are reached

@@ -57,6 +57,7 @@ IN_VEC4(7, Parts)                             // as attend_token.comp leaves the
 IN_UVEC4(8, K)                                // from here on: attend_token.comp's
 IN_UVEC4(9, V)
 IN_VEC4(10, Rope)
+IN_FLOAT(19, Peaks)
 layout(binding = 11) coherent buffer Y { float y[]; };        // all activations
 layout(binding = 12) coherent buffer State { uint state[]; }; // zero before: of each attention and product the groups taken, those done, and for every group whether it is done
 layout(binding = 13) writeonly buffer PartsOut { vec4 parts[]; };
@@ -64,13 +65,15 @@ layout(binding = 14) writeonly buffer KOut { uvec4 k_out[]; };
 layout(binding = 15) writeonly buffer VOut { uvec4 v_out[]; };
 layout(binding = 16) writeonly buffer SlotsOut { uvec2 slots[]; };
 layout(binding = 17) writeonly buffer E { float e_out[]; };
-layout(binding = 18) writeonly buffer Peaks { float peaks[]; };
+layout(binding = 18) writeonly buffer PeaksOut { float peaks[]; };
+layout(binding = 20) writeonly buffer Shares { float shares[]; }; // as shares.comp leaves them
 
 const uint HEADS = KV_HEADS * GROUP, HEAD_QUADS = HEAD_DIM / 4, PAD_QUADS = HEAD_PAD / 4;
 #define PART(i) LOAD(Parts, i)
 #include "include/parts.glsl"
 #include "include/product.glsl"
 #include "include/token.glsl"
+#include "include/shares.glsl"
 
 const uint RECORDS = 3;
 uvec4 size;    // blocks per row, groups of rows, rows, epilogue: as matmul.comp's
@@ -140,9 +143,12 @@ uint next(inout Groups g) {
     return g.count;
 }
 
-void finish(Groups g, uint group) {
+// Says that a group is done, and tells whether it was the last one.
+bool finish(Groups g, uint group) {
     memoryBarrierBuffer();
-    if (gl_LocalInvocationID.x == 0 && atomicExchange(state[g.words + 2 + group], 1) == 0) atomicAdd(state[g.words + 1], 1);
+    uint last = 0;
+    if (gl_LocalInvocationID.x == 0 && atomicExchange(state[g.words + 2 + group], 1) == 0) last = atomicAdd(state[g.words + 1], 1) + 1 == g.count ? 1 : 0;
+    return reduce_add(last) == 1;
 }
 
 void store(uint group) {
@@ -163,13 +169,16 @@ void main() {
     looks = 0;
     [[dont_unroll]] do {
         uvec4 l = LOAD(Layers, push.first + layer);
-        uint head = push.head + layer * HEADS;
+        uint head = push.head + layer * HEADS, entry = push.entry + layer * KV_HEADS;
         if (ATTENDS == 1) {
             Groups g = groups_of(l.w, RANGES * KV_HEADS * TILES);
             uint group = next(g);
             if (group < g.count) [[dont_unroll]] do {
-                attend(0, group % RANGES, group / RANGES, l.z, head, push.entry + layer * KV_HEADS);
-                finish(g, group);
+                attend(0, group % RANGES, group / RANGES, l.z, head, entry);
+                bool all = finish(g, group);
+                if (SCORED == 1 && all) // nobody in this dispatch waits for it
+                    for (uint q = 0; q < HEADS; q++)
+                        share_out((head + q) * RANGES * (PAD_QUADS + 1), (head + q) * push.splits, load_head(entry + q / GROUP).live / (DEPTH * gl_WorkGroupSize.x) + 1);
                 group = next(g);
             } while (group < g.count);
             memoryBarrierBuffer();

@@ -374,7 +374,9 @@ type Chain struct {
 	VOut     vk.Range
 	SlotsOut vk.Range
 	E        vk.Range
+	PeaksOut vk.Range
 	Peaks    vk.Range
+	Shares   vk.Range // as shares.comp leaves them
 }
 
 var chainInfo = info{name: "chain", weights: true, cache: true, push: 48, count: 15, bindings: []bindingInfo{
@@ -396,7 +398,9 @@ var chainInfo = info{name: "chain", weights: true, cache: true, push: 48, count:
 	{vk.RGBA32Uint, Write},      // VOut
 	{vk.RG32Uint, Write},        // SlotsOut
 	{vk.R32Float, Write},        // E
-	{vk.R32Float, Write},        // Peaks
+	{vk.R32Float, Write},        // PeaksOut
+	{vk.R32Float, Read},         // Peaks
+	{vk.R32Float, Write},        // Shares
 }, frozen: []frozen{}}
 
 // Call implements Kernel.
@@ -414,7 +418,7 @@ func (k Chain) Call(v Variant) (Call, error) {
 	binary.LittleEndian.PutUint32(push[36:], k.Looks)
 	binary.LittleEndian.PutUint32(push[40:], math.Float32bits(k.Scale))
 	binary.LittleEndian.PutUint32(push[44:], math.Float32bits(k.Eps))
-	return chainInfo.call(v, []uint32{k.Lanes, k.Rows, k.Run, k.Cols, k.Attends, k.Ranges, k.KvHeads, k.Group, k.HeadDim, k.HeadPad, k.Depth, k.HeadTile, k.RopeDim, k.Wide, k.Scored}, push, []vk.Range{k.Step, k.Table, k.Layers, k.W, k.S, k.X, k.Res, k.Parts, k.K, k.V, k.Rope, k.Y, k.State, k.PartsOut, k.KOut, k.VOut, k.SlotsOut, k.E, k.Peaks})
+	return chainInfo.call(v, []uint32{k.Lanes, k.Rows, k.Run, k.Cols, k.Attends, k.Ranges, k.KvHeads, k.Group, k.HeadDim, k.HeadPad, k.Depth, k.HeadTile, k.RopeDim, k.Wide, k.Scored}, push, []vk.Range{k.Step, k.Table, k.Layers, k.W, k.S, k.X, k.Res, k.Parts, k.K, k.V, k.Rope, k.Y, k.State, k.PartsOut, k.KOut, k.VOut, k.SlotsOut, k.E, k.PeaksOut, k.Peaks, k.Shares})
 }
 
 // Checksum binds checksum.comp.
@@ -535,6 +539,36 @@ func (k Compact) Call(v Variant) (Call, error) {
 	binary.LittleEndian.PutUint32(push[12:], k.VPlane)
 	binary.LittleEndian.PutUint32(push[16:], k.Ranks)
 	return compactInfo.call(v, []uint32{k.Lanes, k.KvHeads, k.KQuads, k.VQuads, k.KScales, k.VScales, k.Ranked}, push, []vk.Range{k.Step, k.Table, k.Moves, k.K, k.V, k.Slots})
+}
+
+// Count binds count.comp.
+//
+// Counts this step's tokens as live, where none ever goes: what evict.comp does for a cache without a budget. One invocation
+// per KV head. Twin: ref/evict.go
+type Count struct {
+	Lanes   uint32 // workgroup size
+	KvHeads uint32
+
+	Head  uint32 // first entry of the layer in Table
+	Count uint32 // entries
+
+	Step     vk.Range
+	Table    vk.Range
+	TableOut vk.Range // Table: live is written
+}
+
+var countInfo = info{name: "count", weights: false, cache: false, push: 8, count: 2, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read}, // Step
+	{vk.RGBA32Uint, Read}, // Table
+	{vk.R32Uint, Write},   // TableOut
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k Count) Call(v Variant) (Call, error) {
+	push := make([]byte, 8)
+	binary.LittleEndian.PutUint32(push[0:], k.Head)
+	binary.LittleEndian.PutUint32(push[4:], k.Count)
+	return countInfo.call(v, []uint32{k.Lanes, k.KvHeads}, push, []vk.Range{k.Step, k.Table, k.TableOut})
 }
 
 // Embed binds embed.comp.
@@ -1352,15 +1386,14 @@ func (k Share) Call(v Variant) (Call, error) {
 
 // Shares binds shares.comp.
 //
-// What turns the e that attend_token.comp left into probabilities: f = exp(m - max m) / sum of exp(m - max m) sum, with the m
-// of the split that e is of; maximum and sum go over the parts of the head. Grid: x over query heads, y over rows.
-// Twin: ref/attend.go
+// The shares of include/shares.glsl for rows that are single tokens, after attend_token.comp. Grid: x over query heads, y over
+// rows. Twin: ref/attend.go
 type Shares struct {
 	Lanes    uint32 // workgroup size
 	Split    uint32 // slots per split
 	KvHeads  uint32
 	Group    uint32 // query heads per KV head
-	Count    uint32 // parts per head
+	Ranges   uint32 // parts per head
 	PadQuads uint32 // vec4 per head in the parts
 
 	Head   uint32 // first entry of the layer in Table
@@ -1368,7 +1401,7 @@ type Shares struct {
 
 	Step   vk.Range
 	Table  vk.Range
-	Parts  vk.Range // (rows, heads, COUNT) o of 4 PAD_QUADS f32; m, sum of e, -, -
+	Parts  vk.Range // (rows, heads, RANGES) o of 4 PAD_QUADS f32; m, sum of e, -, -
 	Peaks  vk.Range // (rows, heads, splits) m
 	Shares vk.Range // (rows, heads, splits) f
 }
@@ -1386,7 +1419,7 @@ func (k Shares) Call(v Variant) (Call, error) {
 	push := make([]byte, 8)
 	binary.LittleEndian.PutUint32(push[0:], k.Head)
 	binary.LittleEndian.PutUint32(push[4:], k.Splits)
-	return sharesInfo.call(v, []uint32{k.Lanes, k.Split, k.KvHeads, k.Group, k.Count, k.PadQuads}, push, []vk.Range{k.Step, k.Table, k.Parts, k.Peaks, k.Shares})
+	return sharesInfo.call(v, []uint32{k.Lanes, k.Split, k.KvHeads, k.Group, k.Ranges, k.PadQuads}, push, []vk.Range{k.Step, k.Table, k.Parts, k.Peaks, k.Shares})
 }
 
 // Window binds window.comp.

@@ -1,7 +1,6 @@
 package tests
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -19,7 +18,8 @@ type chainCase struct {
 	weight     string
 	perLane    int
 	workgroups int
-	cache      string // type of K and V that is attended to; "": attention is not part of the chain
+	cache      string // type of K and V
+	attends    bool   // attention is part of the chain
 	scored     bool   // e and peaks are kept
 	ranges     int    // parts of attention for every head; 0: it is one row
 	taken      int    // groups of each attention and product that somebody has taken and will never do
@@ -28,7 +28,7 @@ type chainCase struct {
 }
 
 func (c chainCase) String() string {
-	return fmt.Sprintf("%s, %d rows each, %d workgroups, cache %q, scored %t, %d ranges, %d groups taken", c.weight, c.perLane, c.workgroups, c.cache, c.scored, c.ranges, c.taken)
+	return fmt.Sprintf("%s, %d rows each, %d workgroups, cache %s, attends %t, scored %t, %d ranges, %d groups taken", c.weight, c.perLane, c.workgroups, c.cache, c.attends, c.scored, c.ranges, c.taken)
 }
 
 func chainCases(l launch) (all []opCase) {
@@ -36,11 +36,13 @@ func chainCases(l launch) (all []opCase) {
 		return nil
 	}
 	for i, w := range shaders.WeightTypes {
-		c := chainCase{weight: w, perLane: 4 + i%3*4, workgroups: 1 + i%5, ranges: i % 4, taken: i % 3}
-		if i%3 == 1 { // attention knows nothing of weight types
-			c.cache, c.scored, c.ranges = []string{"f16", "f32"}[i/3%2], i/3%3 > 0, 1+i/3%3
+		for n, cache := range []string{"f16", "f32"} {
+			c := chainCase{weight: w, cache: cache, perLane: 4 + i%3*4, workgroups: 1 + i%5, ranges: (i + n) % 4, taken: i % 3}
+			if (i+n)%4 == 1 { // attention knows nothing of weight types
+				c.attends, c.scored, c.ranges = true, i/4%2 == 0, 1+i/4%3
+			}
+			all = append(all, c)
 		}
-		all = append(all, c)
 	}
 	return all
 }
@@ -69,7 +71,7 @@ type chainRun struct {
 	rope   ref.RopeCache
 	merged []float64 // what parts come to that were there before
 
-	activations, state, parts, e, peaks *tensor
+	activations, state, parts, e, peaks, shares *tensor
 }
 
 // chainLink is one of the products: where it reads and writes, in f32.
@@ -83,14 +85,14 @@ type chainLink struct {
 
 func (c chainCase) run(b *bench, l launch) error {
 	rnd := rand.New(rand.NewPCG(uint64(c.perLane), uint64(c.ranges)))
-	held, live := cmp.Or(c.cache, "f32"), 3*chainDepth*l.lanes+3
-	r := &chainRun{chainCase: c, cacheRig: b.newCache(l, rnd, h2o.Types{K: held, V: held}, chainPad, chainLayers*chainKV, []sequence{{live: live, rows: 1}}, nil)}
+	live := 3*chainDepth*l.lanes + 3
+	r := &chainRun{chainCase: c, cacheRig: b.newCache(l, rnd, h2o.Types{K: c.cache, V: c.cache}, chainPad, chainLayers*chainKV, []sequence{{live: live, rows: 1}}, nil)}
 	defer r.free()
 	r.kernel = shaders.Chain{Lanes: uint32(l.lanes), Rows: uint32(c.perLane), Run: 1, Cols: 1, First: 1, Count: chainLayers, Patience: 50, Looks: 120, Eps: 1e-3, Step: r.step.Range}
 	r.shape(rnd)
 	r.products(rnd)
-	r.attend(rnd, live+1)
-	r.add(r.kernel, c.weight, held, c.workgroups, 1, 1)
+	r.bindCache(rnd, live+1)
+	r.add(r.kernel, c.weight, c.cache, c.workgroups, 1, 1)
 	if err := r.rig.run(); err != nil {
 		return err
 	}
@@ -156,7 +158,7 @@ func (r *chainRun) products(rnd *rand.Rand) {
 	layers = append(layers, make([]uint32, 4)...) // another chain's
 	for i, links := range r.links {
 		layers = append(layers, uint32(len(links)), uint32(1+chainLayers+len(records)/4), uint32(r.qkv[i]/4), uint32(len(state)))
-		if r.cache != "" {
+		if r.attends {
 			begin(r.ranges * chainKV * ceil(chainHead/chainKV, chainTile))
 		}
 		for n := range links {
@@ -188,19 +190,20 @@ func (r *chainRun) products(rnd *rand.Rand) {
 	r.kernel.S = r.kernel.W
 }
 
-// attend binds the cache of so many slots, or parts that are there before, or nothing.
-func (r *chainRun) attend(rnd *rand.Rand, live int) {
+// bindCache binds the cache of so many slots, or parts that are there before, or nothing.
+func (r *chainRun) bindCache(rnd *rand.Rand, live int) {
 	k, split := &r.kernel, chainDepth*r.lanes
 	heads, splits := chainBefore+chainLayers*chainHead, ceil(live, split)+1
-	r.parts, r.e, r.peaks = r.out("parts", heads*max(r.ranges, 1)*(chainPad+4)), r.out("e", heads*splits*split), r.out("peaks", heads*splits)
+	r.parts, r.e = r.out("parts", heads*max(r.ranges, 1)*(chainPad+4)), r.out("e", heads*splits*split)
+	r.peaks, r.shares = r.out("peaks", heads*splits), r.out("shares", heads*splits)
 	k.Table, k.K, k.V, k.KOut, k.VOut, k.SlotsOut = r.table.Range, r.k.Range, r.v.Range, r.k.Range, r.v.Range, r.slots.Range
-	k.Parts, k.PartsOut, k.E, k.Peaks = r.parts.Range, r.parts.Range, r.e.Range, r.peaks.Range
+	k.Parts, k.PartsOut, k.E, k.Peaks, k.PeaksOut, k.Shares = r.parts.Range, r.parts.Range, r.e.Range, r.peaks.Range, r.peaks.Range, r.shares.Range
 	k.Ranges, k.Head, k.KvHeads, k.Group, k.HeadDim, k.HeadPad = uint32(r.ranges), chainBefore, chainKV, chainHead/chainKV, chainDim, chainPad
 	k.Depth, k.HeadTile, k.RopeDim, k.Wide = chainDepth, chainTile, chainDim, uint32(min(r.lanes, 8))
 	r.rope = ref.RopeCache{QHeads: chainHead, KVHeads: chainKV, Dim: chainDim, Pad: chainPad, RopeDim: chainDim, Scale: float64(float32(0.3)), Turns: randomTurns(rnd, 2*live, chainDim)}
 	k.Rope = in(r.rig, "rope", r.rope.Turns).Range
 	switch {
-	case r.cache != "":
+	case r.attends:
 		k.Attends, k.Scored, k.Entry, k.Scale, k.Stride, k.Splits = 1, word(r.scored), others, 0.3, uint32(splits*split), uint32(splits)
 	case r.ranges > 0:
 		var all [][]float64
@@ -212,11 +215,12 @@ func (r *chainRun) attend(rnd *rand.Rand, live int) {
 // compare compares all that was written with the twins'.
 func (r *chainRun) compare() error {
 	want := ref.Widen(r.all) // what was not a number must still be blank
-	parts, e, peaks := values(int(r.parts.data.Size/4)), values(int(r.e.data.Size/4)), values(int(r.peaks.data.Size/4))
+	parts, e := values(int(r.parts.data.Size/4)), values(int(r.e.data.Size/4))
+	peaks, shares := values(int(r.peaks.data.Size/4)), values(int(r.shares.data.Size/4))
 	for i, links := range r.links {
 		merged := r.merged
-		if r.cache != "" {
-			merged = r.walk(i, want[r.qkv[i]:][:chainProjected], parts, e, peaks)
+		if r.attends {
+			merged = r.walk(i, want[r.qkv[i]:][:chainProjected], parts, e, peaks, shares)
 		} else if r.ranges > 0 {
 			merged = merged[i*chainHead*chainDim:][:chainHead*chainDim]
 		}
@@ -242,13 +246,13 @@ func (r *chainRun) compare() error {
 		}
 	}
 	most := productError
-	if r.cache != "" { // a value of the new token that is rounded the other way counts for more than the sums do
+	if r.attends { // a value of the new token that is rounded the other way counts for more than the sums do
 		most = max(attendError, roundingError(r.cache))
 	}
 	for _, x := range []struct {
 		t    *tensor
 		want []float64
-	}{{r.parts, parts}, {r.e, e}, {r.peaks, peaks}, {r.activations, want}} {
+	}{{r.parts, parts}, {r.e, e}, {r.peaks, peaks}, {r.shares, shares}, {r.activations, want}} {
 		if err := compare(x.t.name, r.floats(x.t), x.want, most); err != nil {
 			return err
 		}
@@ -260,7 +264,7 @@ func (r *chainRun) compare() error {
 }
 
 // walk is the twin of a layer's attention.
-func (r *chainRun) walk(layer int, qkv, parts, e, peaks []float64) (merged []float64) {
+func (r *chainRun) walk(layer int, qkv, parts, e, peaks, shares []float64) (merged []float64) {
 	heads, split := r.heads[layer*chainKV:][:chainKV], chainDepth*r.lanes
 	q := r.rope.Append(r.rows, narrow(qkv), heads, r.twin)
 	for head := range chainHead {
@@ -273,6 +277,7 @@ func (r *chainRun) walk(layer int, qkv, parts, e, peaks []float64) (merged []flo
 			copy(of[chainPad:], []float64{p.Peak, p.Sum, 0, 0})
 			if r.scored {
 				clear(e[slot:][:len(p.Peaks)*split]) // a split is written whole
+				copy(shares[peak:], ref.Shares(walked, p.Peaks))
 				slot, peak = slot+copy(e[slot:], p.E), peak+copy(peaks[peak:], p.Peaks)
 			}
 		}

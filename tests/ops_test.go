@@ -22,7 +22,8 @@ var ops = []struct {
 	{"attend", attendCases}, // attend_logits, attend_values, attend_merge, score
 	{"token", tokenCases},   // attend_token, merge_parts, shares
 	{"evict", evictCases},   // evict, rank, compact
-	{"enter", enterCases},   // enter, gather
+	{"count", countCases},
+	{"enter", enterCases}, // enter, gather
 	{"observe", observeCases},
 	{"window", windowCases}, // attend_logits, attend_merge, window
 	{"pool", poolCases},

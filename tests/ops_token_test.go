@@ -93,7 +93,7 @@ func (c tokenCase) run(b *bench, l launch) error {
 		Step: step, Parts: parts.Range, Y: y.Range}, "", "", ceil(qHeads*c.dim/4, l.lanes)+1, len(r.rows)+1, 1)
 	shares := r.out("shares", len(r.rows)*qHeads*splits)
 	if c.scored {
-		r.add(shaders.Shares{Lanes: lanes, Split: uint32(split), KvHeads: uint32(c.kvHeads), Group: uint32(c.group), Count: uint32(c.ranges), PadQuads: uint32(pad / 4),
+		r.add(shaders.Shares{Lanes: lanes, Split: uint32(split), KvHeads: uint32(c.kvHeads), Group: uint32(c.group), Ranges: uint32(c.ranges), PadQuads: uint32(pad / 4),
 			Head: others, Splits: uint32(splits), Step: step, Table: r.table.Range, Parts: parts.Range, Peaks: peaks.Range, Shares: shares.Range}, "", "", qHeads, len(r.rows)+1, 1)
 	}
 	if err := r.run(); err != nil {

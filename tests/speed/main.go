@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 )
 
-// backends are what the peer runs on, and how tests/peer/speed.c knows them.
-var backends = []struct{ word, name string }{
+// backend is what the peer runs on, and how tests/peer/speed.c knows it.
+type backend struct{ word, name string }
+
+var backends = []backend{
 	{"gpu", "Vulkan"},
 	{"cpu", "CPU"},
 	{"cpu-plain", "CPU without flash attention"},
@@ -27,11 +30,20 @@ func main() {
 	driver := flag.String("driver", "lavapipe", "lavapipe, swiftshader or auto")
 	depths := flag.String("depths", "64", "prompt lengths in tokens")
 	decoded := flag.Int("n", 16, "tokens to decode after each prompt")
+	policies := flag.String("kv", "full", "our policies; those that evict have a budget of 20%")
+	against := flag.String("against", "gpu,cpu,cpu-plain", "backends of the peer")
 	peer := flag.String("peer", "", "build of tests/peer/speed.c")
 	folder := flag.String("backends", "", "folder of the peer's backends")
 	flag.Parse()
 
-	b := bench{program: *program, model: *model, rounds: *rounds, decoded: *decoded}
+	b := bench{program: *program, model: *model, rounds: *rounds, decoded: *decoded, policies: strings.Split(*policies, ",")}
+	for word := range strings.SplitSeq(*against, ",") {
+		i := slices.IndexFunc(backends, func(b backend) bool { return b.word == word })
+		if i < 0 {
+			log.Fatalf("-against: %q, want gpu, cpu or cpu-plain", word)
+		}
+		b.backends = append(b.backends, backends[i])
+	}
 	var err error
 	if b.environment, err = environment(*driver); err != nil {
 		log.Fatal(err)
@@ -48,22 +60,24 @@ func main() {
 	}
 }
 
-// besidePeer prints our speed with every token kept beside the peer's on each of its backends, on the same prompt. The
-// programs take turns, and the ratios are ours to each, round by round.
+// besidePeer prints our speed beside the peer's on each of its backends, on the same prompt. The programs take turns, and the
+// ratios are ours to each, round by round.
 func (b bench) besidePeer(driver, peer, folder string) error {
 	t := newTable("prompt", "decoded", "program", "prompt tok/s", "ours is", "decode tok/s", "ours is")
 	for _, depth := range b.depths {
-		var ours []speed
-		theirs := make([][]speed, len(backends))
+		ours, theirs := make([][]speed, len(b.policies)), make([][]speed, len(b.backends))
 		for range b.rounds {
-			s, err := b.vkdecode(depth, "full")
-			if err != nil {
-				return err
+			for i, policy := range b.policies {
+				s, err := b.vkdecode(depth, policy)
+				if err != nil {
+					return err
+				}
+				ours[i] = append(ours[i], s)
+				log.Printf("depth %d, %s: %.1f and %.1f tok/s", depth, policy, s.prompt, s.decode)
 			}
-			ours = append(ours, s)
-			log.Printf("depth %d: %.1f and %.1f tok/s", depth, s.prompt, s.decode)
-			for i, backend := range backends {
-				if s, err = b.peer(peer, folder, backend.word, depth); err != nil {
+			for i, backend := range b.backends {
+				s, err := b.peer(peer, folder, backend.word, depth)
+				if err != nil {
 					return err
 				}
 				theirs[i] = append(theirs[i], s)
@@ -73,9 +87,11 @@ func (b bench) besidePeer(driver, peer, folder string) error {
 		line := func(name string, s, ratio speed) {
 			t.row(strconv.Itoa(depth), strconv.Itoa(b.decoded), name, fmt.Sprintf("%.2f", s.prompt), fmt.Sprintf("%.2f", ratio.prompt), fmt.Sprintf("%.2f", s.decode), fmt.Sprintf("%.2f", ratio.decode))
 		}
-		line("vkdecode on "+driver+", full", median(ours), speed{prompt: 1, decode: 1})
-		for i, backend := range backends {
-			line("llama.cpp, "+backend.name, median(theirs[i]), medianRatio(ours, theirs[i]))
+		for n, policy := range b.policies {
+			line("vkdecode on "+driver+", "+policy, median(ours[n]), speed{prompt: 1, decode: 1})
+			for i, backend := range b.backends {
+				line("llama.cpp, "+backend.name, median(theirs[i]), medianRatio(ours[n], theirs[i]))
+			}
 		}
 	}
 	return t.w.Flush()

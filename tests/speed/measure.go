@@ -20,6 +20,8 @@ type bench struct {
 	environment     []string // for the driver
 	rounds, decoded int
 	depths          []int // tokens of the prompt
+	policies        []string
+	backends        []backend // of the peer
 }
 
 // speed is one run, in tokens per second.
