@@ -24,7 +24,7 @@ const (
 	// loopLimit is how many iterations an invocation may need at most: lavapipe ends its loops after 65,535. One that is left
 	// alone needs iterations for all of the work and for all of its looks.
 	loopLimit = 60_000
-	workLimit = loopLimit / 2 // for the work of more than one layer
+	workLimit = loopLimit / 4 * 3 // for the work of more than one layer
 )
 
 // tensors are the planes of a product and the weights of its norm.
