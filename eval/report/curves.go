@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"vkdecode/eval"
 )
@@ -42,7 +44,7 @@ func (g *passage) tip(r *eval.Perplexity) string {
 func (g *passage) byBudget(l legend) *figure {
 	always := func(*eval.Perplexity) bool { return true }
 	lines, dropped := drawn(g.curves(l, always, func(r *eval.Perplexity) []spot {
-		return []spot{{float64(r.BudgetSlots), r.PPL, g.tip(r)}}
+		return []spot{{g.amount(r), r.PPL, g.tip(r)}}
 	}), 0)
 	if !slices.ContainsFunc(lines, func(l line) bool { return !l.style.reference }) {
 		return nil
@@ -50,28 +52,30 @@ func (g *passage) byBudget(l legend) *figure {
 	if len(budgets(g.rows, func(r *eval.Perplexity) eval.Setting { return r.Setting })) == 1 {
 		return g.atOneBudget(l, dashed(lines))
 	}
-	var slots []float64
+	var amounts []float64
 	for i := range lines {
 		if lines[i].style.reference {
 			lines[i].across = true
 			continue
 		}
 		for _, s := range lines[i].points {
-			slots = append(slots, s.x)
+			amounts = append(amounts, s.x)
 		}
 	}
 	p := plot{
 		label:  fmt.Sprintf("Perplexity by budget, %s; the figures are in the table of settings.", counted(len(lines), "line")),
 		xTitle: "budget, and slots per KV head",
 		yTitle: "perplexity, lower is better",
-		xs:     newLinear(slots, 0.04),
+		xs:     newLinear(amounts, 0.04),
 		ys:     scaleFor(values(lines, func(s spot) float64 { return s.y }), 0),
 		lines:  lines,
 	}
-	if lo, hi := slices.Min(slots), slices.Max(slots); lo > 0 && hi > 5*lo {
-		p.xs = newLogarithmic(slots, 0.04)
+	if lo, hi := slices.Min(amounts), slices.Max(amounts); lo > 0 && hi > 5*lo {
+		p.xs = newLogarithmic(amounts, 0.04)
 	}
-	p.ticks, p.second = g.budgetTicks()
+	if p.ticks, p.second = g.budgetTicks(); p.second == nil {
+		p.xTitle = "budget, of the bytes of the full cache"
+	}
 	return &figure{
 		Title:  "Perplexity by budget",
 		Note:   join(dashed(lines), explain(p.ys, "vertical"), explain(p.xs, "horizontal"), omitted(dropped)),
@@ -79,16 +83,44 @@ func (g *passage) byBudget(l legend) *figure {
 	}
 }
 
-// budgetTicks names each budget below the axis, and how many slots it means.
+// amount is how much a budget is: its slots, or the share of bytes where all budgets are given as one.
+func (g *passage) amount(r *eval.Perplexity) float64 {
+	if !g.inBytes() {
+		return float64(r.BudgetSlots)
+	}
+	share, _ := byteShare(r.Setting)
+	return share
+}
+
+// inBytes tells whether all budgets are a share of the bytes of the full cache, so that types hold different numbers of slots.
+func (g *passage) inBytes() bool {
+	return !slices.ContainsFunc(g.rows, func(r *eval.Perplexity) bool {
+		_, ok := byteShare(r.Setting)
+		return !ok && !isFull(r.Setting)
+	})
+}
+
+// byteShare is a budget such as 20%B, in percent.
+func byteShare(s eval.Setting) (float64, bool) {
+	text, ok := strings.CutSuffix(s.Budget, "%B")
+	share, err := strconv.ParseFloat(text, 64)
+	return share, ok && err == nil && drawable(share)
+}
+
+// budgetTicks names each budget below the axis, and how many slots it means, unless that depends on the type.
 func (g *passage) budgetTicks() (ticks []tick, slots []string) {
-	seen := map[int]bool{}
+	seen := map[float64]bool{}
 	for _, r := range g.rows {
-		if isFull(r.Setting) || !r.Complete || seen[r.BudgetSlots] {
+		at := g.amount(r)
+		if isFull(r.Setting) || !r.Complete || seen[at] {
 			continue
 		}
-		seen[r.BudgetSlots] = true
-		ticks = append(ticks, tick{float64(r.BudgetSlots), budget(r.Setting)})
+		seen[at] = true
+		ticks = append(ticks, tick{at, budget(r.Setting)})
 		slots = append(slots, integer(r.BudgetSlots))
+	}
+	if g.inBytes() {
+		slots = nil
 	}
 	return ticks, slots
 }

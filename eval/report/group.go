@@ -49,24 +49,69 @@ func isFull(s eval.Setting) bool {
 	return name == "full"
 }
 
-// varying says which settings besides policy and budget differ between results; only these are worth naming.
-type varying struct{ kvType, positions, chunk bool }
+// varying says which settings besides policy and budget a series must name: those in which results of one policy differ.
+type varying struct {
+	kvType, positions, chunk bool
+	common                   string // the others in words, which are the same for all results of a policy
+}
 
 func differences(settings []eval.Setting) (v varying) {
-	var evicting *eval.Setting // the first one: without eviction the chunk changes nothing
-	for i := range settings {
-		s, a := &settings[i], settings[0]
-		v.kvType = v.kvType || s.KVType != a.KVType
-		v.positions = v.positions || s.Positions != a.Positions
-		if isFull(*s) {
+	var evicting []eval.Setting // without eviction the chunk changes nothing
+	for _, s := range settings {
+		if !isFull(s) {
+			evicting = append(evicting, s)
+		}
+	}
+	kvType, positions, chunk := valuesOf(settings, func(s eval.Setting) string { return s.KVType }), valuesOf(settings, func(s eval.Setting) string { return s.Positions }),
+		valuesOf(evicting, func(s eval.Setting) string { return integer(s.Chunk) })
+	v.kvType, v.positions, v.chunk = kvType.differ, positions.differ, chunk.differ
+	v.common = sentence(listed(slices.Concat(kvType.words("keys and values in %s"), positions.words("%s positions"), chunk.words("chunks of %s tokens"))))
+	return v
+}
+
+// policyValues are the values that a setting has under each policy.
+type policyValues struct {
+	differ   bool // under one policy
+	values   []string
+	policies map[string][]string // by value
+}
+
+func valuesOf(settings []eval.Setting, get func(eval.Setting) string) (v policyValues) {
+	v.policies = map[string][]string{}
+	of := map[string]string{} // by policy
+	for _, s := range settings {
+		value := short(get(s), 20)
+		if before, ok := of[s.Policy]; ok {
+			v.differ = v.differ || before != value
 			continue
 		}
-		if evicting == nil {
-			evicting = s
+		of[s.Policy] = value
+		if v.policies[value] == nil {
+			v.values = append(v.values, value)
 		}
-		v.chunk = v.chunk || s.Chunk != evicting.Chunk
+		v.policies[value] = append(v.policies[value], clean(s.Policy))
 	}
 	return v
+}
+
+// words name the value that most policies have, and the others behind it. Nothing is said where series do.
+func (v policyValues) words(format string) []string {
+	if v.differ || len(v.values) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(v.values, func(a, b string) int { return len(v.policies[b]) - len(v.policies[a]) })
+	if v.values[0] == "" || v.values[0] == "0" { // not known
+		return nil
+	}
+	text := fmt.Sprintf(format, v.values[0])
+	var others []string
+	for _, value := range v.values[1:] {
+		others = append(others, fmt.Sprintf("%s: %s", strings.Join(v.policies[value], ", "), value))
+	}
+	if len(others) > 0 {
+		text += " (" + strings.Join(others, "; ") + ")"
+	}
+	return []string{text}
 }
 
 // series is the name of what a setting is a point of: its policy, and whatever else differs.
@@ -90,21 +135,6 @@ func (v varying) title(s eval.Setting) string {
 		return v.series(s)
 	}
 	return v.series(s) + " at " + budget(s)
-}
-
-// common says in words what all the settings share.
-func (v varying) common(s eval.Setting) string {
-	var parts []string
-	if !v.kvType && s.KVType != "" {
-		parts = append(parts, "keys and values in "+short(s.KVType, 20))
-	}
-	if !v.positions && s.Positions != "" {
-		parts = append(parts, short(s.Positions, 20)+" positions")
-	}
-	if !v.chunk && s.Chunk > 0 {
-		parts = append(parts, fmt.Sprintf("chunks of %s tokens", integer(s.Chunk)))
-	}
-	return sentence(listed(parts))
 }
 
 // budget is a budget as it was given; full has none.

@@ -61,10 +61,19 @@ func TestSeriesNameOnlyWhatDiffers(t *testing.T) {
 	if got, want := v.series(b), "h2o, q8_0, cache positions, chunk 256"; got != want {
 		t.Errorf("series is %q, want %q", got, want)
 	}
-	if got := v.common(a); got != "" {
+	if got := v.common; got != "" {
 		t.Errorf("in common is %q, want nothing", got)
 	}
-	if got, want := differences([]eval.Setting{a}).common(a), "Keys and values in f16, original positions and chunks of 32 tokens."; got != want {
+	if got, want := differences([]eval.Setting{a}).common, "Keys and values in f16, original positions and chunks of 32 tokens."; got != want {
+		t.Errorf("in common is %q, want %q", got, want)
+	}
+	c := setting("h2o-tuned", "20%", 37)
+	c.KVType = "q8_0"
+	v = differences([]eval.Setting{full, a, c})
+	if got := v.series(c); got != "h2o-tuned" {
+		t.Errorf("series is %q, want the policy, which has one type", got)
+	}
+	if got, want := v.common, "Keys and values in f16 (h2o-tuned: q8_0), original positions and chunks of 32 tokens."; got != want {
 		t.Errorf("in common is %q, want %q", got, want)
 	}
 }
@@ -163,5 +172,19 @@ func TestTooMuchIsCutAndSaid(t *testing.T) {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
 		}
+	}
+}
+
+func TestBudgetsOfBytesStandByTheirShare(t *testing.T) {
+	a, b, slots := ppl("h2o", "20%B", 20, 9), ppl("h2o-tuned", "20%B", 37, 8), ppl("window", "20", 20, 30)
+	full := ppl("full", "", 100, 8)
+	g := passages([]eval.Perplexity{full, a, b})[0]
+	ticks, second := g.budgetTicks()
+	if g.amount(&a) != 20 || g.amount(&b) != 20 || len(ticks) != 1 || second != nil {
+		t.Errorf("20%%B stands at %v and %v, ticks %v and %v below; want one place for both types", g.amount(&a), g.amount(&b), ticks, second)
+	}
+	g = passages([]eval.Perplexity{full, a, b, slots})[0]
+	if ticks, second = g.budgetTicks(); g.amount(&b) != 37 || len(ticks) != 2 || len(second) != 2 {
+		t.Errorf("beside a budget in slots 37 slots stand at %v, ticks %v and %v below", g.amount(&b), ticks, second)
 	}
 }

@@ -13,7 +13,7 @@ func (g *passage) section(l legend, n names) section {
 	if g.text != "" {
 		s.Heading += " of " + short(g.text, 60) + where
 	}
-	s.Lead = join(counted(g.tokens, "token")+".", n.of(g.model, g.device), g.varying.common(g.rows[len(g.rows)-1].Setting))
+	s.Lead = join(counted(g.tokens, "token")+".", n.of(g.model, g.device), g.varying.common)
 	s.Finding = g.finding()
 	s.Figures = []*figure{g.byBudget(l), g.memory(l), g.byPosition(l, false), g.byPosition(l, true)}
 	s.Table = g.settingsTable()
@@ -44,7 +44,7 @@ func (h *haystack) section(n names) section {
 	if h.text != "" {
 		s.Heading += " in " + short(h.text, 60)
 	}
-	s.Lead = join("Facts hidden in a text, asked for at its end.", n.of(h.model, h.device), h.varying.common(h.rows[len(h.rows)-1].Setting))
+	s.Lead = join("Facts hidden in a text, asked for at its end.", n.of(h.model, h.device), h.varying.common)
 	s.Finding = h.finding()
 	s.Figures = []*figure{h.recallFigure()}
 	return s
@@ -62,7 +62,7 @@ func (e *exam) section(l legend, n names) section {
 	if e.context > 0 {
 		what += fmt.Sprintf(", each after %s of context", counted(e.context, "token"))
 	}
-	s.Lead = join(what+".", n.of(e.model, e.device), e.varying.common(e.rows[len(e.rows)-1].Setting))
+	s.Lead = join(what+".", n.of(e.model, e.device), e.varying.common)
 	s.Finding = e.finding()
 	s.Figures = []*figure{e.figure(l)}
 	s.Table = e.table()
