@@ -167,7 +167,7 @@ func (c *Cache) attend(p *runtime.Program, step *runtime.Tensor, v view, scores 
 		c.values(p, step, v, row, n, rowTile)
 		c.merge(p, step, v, row, n, x)
 		if scores {
-			c.score(p, step, v, row, n, t.Split(), v.splits)
+			c.score(p, step, v, row, n, t.Split(), v.splits, 1)
 		}
 	}
 }
@@ -184,10 +184,11 @@ func (p *Plan) may() (bits uint32) {
 	return bits
 }
 
-// score records what attention makes of the scores: that of n rows from the given one, in so many splits of so many slots.
-func (c *Cache) score(p *runtime.Program, step *runtime.Tensor, v view, row, n, split, splits int) {
+// score records what attention makes of the scores: that of n rows from the given one, in so many splits of so many slots, of
+// which a lane had so many.
+func (c *Cache) score(p *runtime.Program, step *runtime.Tensor, v view, row, n, split, splits, depth int) {
 	t := c.engine.Tuning
-	p.Dispatch(shaders.Score{Lanes: uint32(t.Lanes), Split: uint32(split), Span: uint32(t.Span), KvHeads: uint32(v.heads.KV), Group: v.group(), LayerHeads: uint32(v.kv), May: c.Plan.may(),
+	p.Dispatch(shaders.Score{Lanes: uint32(t.Lanes), Split: uint32(split), Span: uint32(t.Span), KvHeads: uint32(v.heads.KV), Group: v.group(), LayerHeads: uint32(v.kv), Depth: uint32(depth), May: c.Plan.may(),
 		Head: v.first, Number: v.first / uint32(c.seqs), Row: uint32(row), Rows: uint32(n), Stride: uint32(splits * split), Splits: uint32(splits),
 		Step: step.Range, Table: v.table.Range, E: c.scratch.e.Range, Shares: c.scratch.shares.Range, Slots: v.slots.Range, SlotsOut: v.slots.Range},
 		c.engine.Variant("", ""), ceil(splits, t.Span), v.heads.KV, c.seqs)

@@ -144,7 +144,7 @@ func (c *Cache) shareTokens(p *runtime.Program, step *runtime.Tensor, v view, ro
 // scoreTokens records what the probabilities make of the scores.
 func (c *Cache) scoreTokens(p *runtime.Program, step *runtime.Tensor, v view, rows int) {
 	if c.Plan.Policy.Update != UpdateNone {
-		c.score(p, step, v, 0, rows, c.engine.Tuning.TokenSplit(), c.tokenSplits(v.layer))
+		c.score(p, step, v, 0, rows, c.engine.Tuning.TokenSplit(), c.tokenSplits(v.layer), c.engine.Tuning.TokenDepth)
 	}
 }
 

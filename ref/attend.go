@@ -132,6 +132,17 @@ func Merge(parts []Part) []float64 {
 	return y
 }
 
+// Probabilities are softmax(q k) of all slots, from parts in splits of so many.
+func Probabilities(parts []Part, split int) (p []float64) {
+	for _, part := range parts {
+		shares := Shares(parts, part.Peaks)
+		for i, e := range part.E {
+			p = append(p, e*shares[i/split])
+		}
+	}
+	return p
+}
+
 // Shares turn e for some peaks into probabilities.
 func Shares(parts []Part, peaks []float64) (f []float64) {
 	peak, sum := whole(parts)

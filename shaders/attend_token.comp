@@ -43,7 +43,7 @@ layout(binding = 6) writeonly buffer KOut { uvec4 k_out[]; };    // the same as 
 layout(binding = 7) writeonly buffer VOut { uvec4 v_out[]; };    // the same as V
 layout(binding = 8) writeonly buffer SlotsOut { uvec2 slots[]; }; // (slots) position, score as f32 bits
 layout(binding = 9) writeonly buffer Parts { vec4 parts[]; };    // (rows, heads, RANGES) o of HEAD_PAD f32; m, sum of e, -, -
-layout(binding = 10) writeonly buffer E { float e_out[]; };      // (rows, heads, stride) f32
+layout(binding = 10) writeonly buffer E { vec4 e_out[]; };       // (rows, heads, stride) f32: of a split those of the first lane, then those of the next one
 layout(binding = 11) writeonly buffer Peaks { float peaks[]; };  // (rows, heads, splits) m of the splits
 
 const uint HEADS = KV_HEADS * GROUP;

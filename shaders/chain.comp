@@ -64,7 +64,7 @@ layout(binding = 13) writeonly buffer PartsOut { vec4 parts[]; };
 layout(binding = 14) writeonly buffer KOut { uvec4 k_out[]; };
 layout(binding = 15) writeonly buffer VOut { uvec4 v_out[]; };
 layout(binding = 16) writeonly buffer SlotsOut { uvec2 slots[]; };
-layout(binding = 17) writeonly buffer E { float e_out[]; };
+layout(binding = 17) writeonly buffer E { vec4 e_out[]; };
 layout(binding = 18) writeonly buffer PeaksOut { float peaks[]; };
 layout(binding = 20) writeonly buffer Shares { float shares[]; }; // as shares.comp leaves them
 

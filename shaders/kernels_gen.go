@@ -207,7 +207,7 @@ type AttendToken struct {
 	VOut     vk.Range // the same as V
 	SlotsOut vk.Range // (slots) position, score as f32 bits
 	Parts    vk.Range // (rows, heads, RANGES) o of HEAD_PAD f32; m, sum of e, -, -
-	E        vk.Range // (rows, heads, stride) f32
+	E        vk.Range // (rows, heads, stride) f32: of a split those of the first lane, then those of the next one
 	Peaks    vk.Range // (rows, heads, splits) m of the splits
 }
 
@@ -222,7 +222,7 @@ var attendTokenInfo = info{name: "attend_token", weights: false, cache: true, pu
 	{vk.RGBA32Uint, Write},  // VOut
 	{vk.RG32Uint, Write},    // SlotsOut
 	{vk.RGBA32Float, Write}, // Parts
-	{vk.R32Float, Write},    // E
+	{vk.RGBA32Float, Write}, // E
 	{vk.R32Float, Write},    // Peaks
 }, frozen: []frozen{}}
 
@@ -397,7 +397,7 @@ var chainInfo = info{name: "chain", weights: true, cache: true, push: 48, count:
 	{vk.RGBA32Uint, Write},      // KOut
 	{vk.RGBA32Uint, Write},      // VOut
 	{vk.RG32Uint, Write},        // SlotsOut
-	{vk.R32Float, Write},        // E
+	{vk.RGBA32Float, Write},     // E
 	{vk.R32Float, Write},        // PeaksOut
 	{vk.R32Float, Read},         // Peaks
 	{vk.R32Float, Write},        // Shares
@@ -1294,7 +1294,7 @@ func (k SampleSums) Call(v Variant) (Call, error) {
 //	last: S = p of the step's last row (TOVA, arXiv 2401.06104)
 //	hash: S = a fresh pseudo-random number in [0, 1)
 //
-// One lane per four slots. Grid: x over SPAN splits each, y over KV heads, of one layer or of several whose slots lie
+// One lane per four e. Grid: x over SPAN splits each, y over KV heads, of one layer or of several whose slots lie
 // together, z over sequences. Twin: ref/score.go
 type Score struct {
 	Lanes      uint32 // workgroup size
@@ -1303,6 +1303,7 @@ type Score struct {
 	KvHeads    uint32 // of the grid
 	Group      uint32 // query heads per KV head
 	LayerHeads uint32 // KV heads of one layer
+	Depth      uint32 // e of a split comes in runs of so many, of slots SPLIT / DEPTH apart: as attend_token.comp leaves it; 1: by slot
 	May        uint32 // what rules may ask for: MAY_LAYER, MAY_HASH, MAY_LIFETIME; lavapipe runs all code that is there
 
 	Head   uint32 // first entry of the layer in Table
@@ -1314,13 +1315,13 @@ type Score struct {
 
 	Step     vk.Range
 	Table    vk.Range
-	E        vk.Range // (slice rows, heads, slots) f32
+	E        vk.Range // (slice rows, heads, stride) f32
 	Shares   vk.Range // (slice rows, heads, splits) f
 	Slots    vk.Range // (slots) position, score
 	SlotsOut vk.Range // the same slots, with their new scores
 }
 
-var scoreInfo = info{name: "score", weights: false, cache: false, push: 24, count: 7, bindings: []bindingInfo{
+var scoreInfo = info{name: "score", weights: false, cache: false, push: 24, count: 8, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},  // Step
 	{vk.RGBA32Uint, Read},  // Table
 	{vk.RGBA32Float, Read}, // E
@@ -1338,7 +1339,7 @@ func (k Score) Call(v Variant) (Call, error) {
 	binary.LittleEndian.PutUint32(push[12:], k.Rows)
 	binary.LittleEndian.PutUint32(push[16:], k.Stride)
 	binary.LittleEndian.PutUint32(push[20:], k.Splits)
-	return scoreInfo.call(v, []uint32{k.Lanes, k.Split, k.Span, k.KvHeads, k.Group, k.LayerHeads, k.May}, push, []vk.Range{k.Step, k.Table, k.E, k.Shares, k.Slots, k.SlotsOut})
+	return scoreInfo.call(v, []uint32{k.Lanes, k.Split, k.Span, k.KvHeads, k.Group, k.LayerHeads, k.Depth, k.May}, push, []vk.Range{k.Step, k.Table, k.E, k.Shares, k.Slots, k.SlotsOut})
 }
 
 // Share binds share.comp.

@@ -175,7 +175,7 @@ func (c attendCase) add(r *cacheRig, s attendSizes, t attendSlice, row int, y *t
 		Head: others, Row: at, Rows: rows, Splits: splits, YStride: uint32(s.yStride),
 		Step: r.step.Range, Table: r.table.Range, Peaks: t.peaks.Range, O: t.o.Range, Y: y.Range, Shares: t.shares.Range}, "", "", s.heads, c.slice+1, 1)
 	span := 1 + c.group%3
-	r.add(shaders.Score{Lanes: lanes, Split: uint32(s.split), Span: uint32(span), KvHeads: kv, Group: group, LayerHeads: uint32(c.kvHeads / c.layers), May: 7, Head: others, Number: uint32(c.layer() * (c.kvHeads / c.layers)), Row: at, Rows: rows, Stride: stride, Splits: splits,
+	r.add(shaders.Score{Lanes: lanes, Split: uint32(s.split), Span: uint32(span), KvHeads: kv, Group: group, LayerHeads: uint32(c.kvHeads / c.layers), Depth: 1, May: 7, Head: others, Number: uint32(c.layer() * (c.kvHeads / c.layers)), Row: at, Rows: rows, Stride: stride, Splits: splits,
 		Step: r.step.Range, Table: r.table.Range, E: t.e.Range, Shares: t.shares.Range, Slots: r.slots.Range, SlotsOut: r.slots.Range}, "", "", ceil(s.splits, span), c.kvHeads, len(c.seqs))
 }
 

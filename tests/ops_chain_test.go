@@ -278,7 +278,8 @@ func (r *chainRun) walk(layer int, qkv, parts, e, peaks, shares []float64) (merg
 			if r.scored {
 				clear(e[slot:][:len(p.Peaks)*split]) // a split is written whole
 				copy(shares[peak:], ref.Shares(walked, p.Peaks))
-				slot, peak = slot+copy(e[slot:], p.E), peak+copy(peaks[peak:], p.Peaks)
+				byLane(e[slot:], p.E, r.lanes, chainDepth)
+				slot, peak = slot+len(p.Peaks)*split, peak+copy(peaks[peak:], p.Peaks)
 			}
 		}
 		merged = append(merged, ref.Merge(walked)[:chainDim]...)

@@ -46,6 +46,8 @@ var opForgeries = []struct {
 		}
 	})},
 	{"a new token that is not there", "parts: ", forgedToken(func(c *cacheRig, _ *ref.RopeCache) { c.heads[0].Live-- })},
+	{"a score by single tokens", "scores: ", tokenCase{cache: "f16", kvHeads: 1, group: 2, tile: 2, dim: 20, ropeDim: 20, depth: 4, ranges: 2, scored: true, seqs: []sequence{{live: 100, rows: 1}},
+		forge: func(c *cacheRig, _ *ref.RopeCache) { c.twin.Slots[c.heads[0].Offset+50].Score += 1e-2 }}},
 	{"a score", "scores: ", forgedAttention(func(c *cacheRig) { c.twin.Slots[len(c.twin.Slots)/2].Score += 1e-2 })},
 	{"scores that are not added", "slots: ", forgedAttention(func(c *cacheRig) { c.heads[0].Update = ref.UpdateNone })},
 	{"highest scores", "moves of head 0: ", forgedEviction(distinct, func(s []ref.Slot) {

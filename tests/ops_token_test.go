@@ -95,6 +95,9 @@ func (c tokenCase) run(b *bench, l launch) error {
 	if c.scored {
 		r.add(shaders.Shares{Lanes: lanes, Split: uint32(split), KvHeads: uint32(c.kvHeads), Group: uint32(c.group), Ranges: uint32(c.ranges), PadQuads: uint32(pad / 4),
 			Head: others, Splits: uint32(splits), Step: step, Table: r.table.Range, Parts: parts.Range, Peaks: peaks.Range, Shares: shares.Range}, "", "", qHeads, len(r.rows)+1, 1)
+		r.add(shaders.Score{Lanes: lanes, Split: uint32(split), Span: 2, KvHeads: uint32(c.kvHeads), Group: uint32(c.group), LayerHeads: uint32(c.kvHeads), Depth: uint32(c.depth),
+			Head: others, Rows: uint32(len(r.rows)), Stride: uint32(stride), Splits: uint32(splits),
+			Step: step, Table: r.table.Range, E: e.Range, Shares: shares.Range, Slots: r.slots.Range, SlotsOut: r.slots.Range}, "", "", ceil(splits, 2), c.kvHeads, len(c.seqs))
 	}
 	if err := r.run(); err != nil {
 		return err
@@ -105,7 +108,7 @@ func (c tokenCase) run(b *bench, l launch) error {
 
 	q := rope.Append(r.rows, x, r.heads, r.twin)
 	wantParts, wantE, wantPeaks, wantY := values((len(r.rows)+1)*all*c.ranges*(pad+4)), values(len(r.rows)*qHeads*stride), values(len(r.rows)*qHeads*splits), values((len(r.rows)+1)*yStride)
-	wantShares := values(len(r.rows) * qHeads * splits)
+	wantShares, given := values(len(r.rows)*qHeads*splits), make([]ref.ScoreQuery, len(r.rows))
 	for i, row := range r.rows {
 		for head := range qHeads {
 			at, h := i*qHeads+head, r.head(row.Seq, head/c.group)
@@ -119,10 +122,12 @@ func (c tokenCase) run(b *bench, l launch) error {
 				if c.scored {
 					clear(wantE[slot:][:len(p.Peaks)*split]) // a split is written whole
 					copy(wantShares[peak:], ref.Shares(walked, p.Peaks))
-					slot, peak = slot+copy(wantE[slot:], p.E), peak+copy(wantPeaks[peak:], p.Peaks)
+					byLane(wantE[slot:], p.E, l.lanes, c.depth)
+					slot, peak = slot+len(p.Peaks)*split, peak+copy(wantPeaks[peak:], p.Peaks)
 				}
 			}
 			copy(wantY[i*yStride+head*c.dim:], ref.Merge(walked)[:c.dim])
+			given[i].Pos, given[i].Probabilities = row.Pos, append(given[i].Probabilities, ref.Probabilities(walked, split))
 		}
 	}
 	for _, x := range []struct {
@@ -133,7 +138,40 @@ func (c tokenCase) run(b *bench, l launch) error {
 			return err
 		}
 	}
+	if err := c.compareScores(r, given); err != nil {
+		return err
+	}
 	return r.compareCache(roundingError(c.cache), roundingError(c.cache))
+}
+
+// byLane puts e, which is by slot, in the order in which attend_token leaves it: of each split the slots of a lane together.
+func byLane(to, e []float64, lanes, depth int) {
+	for i, v := range e {
+		split, at := i/(lanes*depth), i%(lanes*depth)
+		to[split*lanes*depth+at%lanes*depth+at/lanes] = v
+	}
+}
+
+// compareScores compares what the rows, each of its own sequence, make of the scores, which the twin then takes over.
+func (c tokenCase) compareScores(r *cacheRig, given []ref.ScoreQuery) error {
+	if !c.scored {
+		return nil
+	}
+	var scores []float32
+	var want []float64
+	slots := r.floats(r.slots)
+	for i, row := range r.rows {
+		for kv := range c.kvHeads {
+			h, query := r.head(row.Seq, kv), given[i]
+			query.Probabilities = query.Probabilities[kv*c.group:][:c.group]
+			for slot, score := range r.twin.Score(*h, h.Live+1, kv, []ref.ScoreQuery{query}) {
+				got := slots[2*(h.Offset+slot)+1]
+				scores, want = append(scores, got), append(want, score)
+				r.twin.Slots[h.Offset+slot].Score = got
+			}
+		}
+	}
+	return compare("scores", scores, want, attendError)
 }
 
 // most bounds the NMSE. A value of the new token that is rounded the other way counts for more than the sums do.

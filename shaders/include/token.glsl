@@ -126,8 +126,8 @@ void attend(uint row, uint range, uint tiled, uint x, uint heads, uint entry) {
                 [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
                     float w = exp_of(e[s * HEAD_TILE + t] - peak[t]);
                     sum[t] += w;
+                    e[s * HEAD_TILE + t] = w;
                     weights[t] = slot < fresh ? w : 0; // v of the new token may not be there yet
-                    if (SCORED == 1 && head0 + t < head_end) e_out[(heads + head0 + t) * push.stride + slot] = w;
                 }
                 hold(weights);
                 [[unroll]] for (uint l = 0; l < lanes; l += lanes / WIDE) {
@@ -141,6 +141,18 @@ void attend(uint row, uint range, uint tiled, uint x, uint heads, uint entry) {
                     }
                 }
                 release();
+            }
+            [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
+                uint at = (heads + head0 + t) * push.stride + first + lane * DEPTH;
+                if (SCORED == 0 || head0 + t >= head_end) continue;
+                if (DEPTH % 4 == 0) { // lavapipe stores lane by lane: four at once
+                    [[unroll]] for (uint s = 0; s < DEPTH; s += 4) {
+                        uint i = s * HEAD_TILE + t;
+                        e_out[(at + s) / 4] = vec4(e[i], e[i + HEAD_TILE], e[i + 2 * HEAD_TILE], e[i + 3 * HEAD_TILE]);
+                    }
+                } else {
+                    [[unroll]] for (uint s = 0; s < DEPTH; s++) e_out[(at + s) / 4][(at + s) % 4] = e[s * HEAD_TILE + t];
+                }
             }
         } while (++split < end);
     }
