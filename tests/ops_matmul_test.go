@@ -63,7 +63,7 @@ func matmulCases(l launch) (all []opCase) {
 	for i, w := range shaders.WeightTypes {
 		first := i + l.lanes/16 + int(l.form) // each form takes every kind, with another weight type
 		mine := []matmulCase{kinds[first%len(kinds)]}
-		if l.form != shaders.Shared { // which has two sizes of workgroups, and barriers that make pipelines slow to build
+		if l.form == runtime.TuningFor(l.info).Form { // others are spare, and slow to build
 			mine = append(mine, kinds[(first+3)%len(kinds)])
 		}
 		if l.form == shaders.Storage && slices.Contains(unrolled, w) {
@@ -86,7 +86,7 @@ func matmulCases(l launch) (all []opCase) {
 				group /= 2
 			}
 			shapes := []matmulCase{{rows: 1, blocks: 1, many: 5}, {rows: group + 5, blocks: 3, many: 3, sliced: true}, {rows: 2*group + 1, blocks: 2, many: 1}}
-			if c.perLane == 16 && c.normed { // an unrolled copy, that is slow to build, for every number of columns
+			if c.normed || c.parts > 0 { // every number of columns is another pipeline
 				shapes[2].blocks = 3
 			}
 			for _, shape := range shapes {
