@@ -97,7 +97,6 @@ func TestWrongPathsAreTurnedOff(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := examOf(t, drivers.First(t))
-			x.Own = c.forms == 0
 			wrong := append([]shaders.Form{x.Tuning.Form}, slices.DeleteFunc(slices.Clone(forms), func(f shaders.Form) bool { return f == x.Tuning.Form })...)
 			for _, cache := range c.caches {
 				for _, f := range wrong[:max(1, c.forms)] {

@@ -89,8 +89,11 @@ func TestProductsLaunchedAsWasMeasuredAgreeWithTheReference(t *testing.T) {
 	}
 	readJSON(t, path+".json", &want)
 	drivers.Together(t, func(t *testing.T, d *vk.Device) {
-		for _, tuning := range []runtime.Tuning{runtime.TuningFor(d.Info), runtime.TuningIn(d.Info, shaders.Shared)} {
-			e := measuredEngine(t, d, tuning, path+".gguf")
+		gpu := d.Info
+		gpu.Kind = "discrete"
+		for _, info := range []vk.DeviceInfo{d.Info, gpu} {
+			tuning := runtime.TuningFor(info)
+			e := measuredEngine(t, d, info, path+".gguf")
 			if len(e.Otherwise()) < 3 {
 				t.Fatalf("launched otherwise: %q", e.Otherwise())
 			}
@@ -106,7 +109,7 @@ func TestProductsLaunchedAsWasMeasuredAgreeWithTheReference(t *testing.T) {
 }
 
 // measuredEngine launches the products of a file in as many ways as there are.
-func measuredEngine(t *testing.T, d *vk.Device, tuning runtime.Tuning, path string) *runtime.Engine {
+func measuredEngine(t *testing.T, d *vk.Device, info vk.DeviceInfo, path string) *runtime.Engine {
 	t.Helper()
 	f, err := gguf.Open(path)
 	if err != nil {
@@ -114,13 +117,13 @@ func measuredEngine(t *testing.T, d *vk.Device, tuning runtime.Tuning, path stri
 	}
 	defer f.Close()
 	e := runtime.NewEngine(d)
-	e.Tuning = tuning
+	e.Tuning = runtime.TuningFor(info)
 	e.Tuning.Unlinked = true // linked ones are launched alike
 	products, err := model.Products(e, f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ways, n := runtime.Launches(d.Info, tuning.Form), 0
+	ways, n := runtime.Launches(info, e.Tuning.Form), 0
 	e.Measured = map[runtime.Product]runtime.Launch{}
 	for _, p := range slices.SortedFunc(maps.Keys(products), func(a, b runtime.Product) int { return strings.Compare(a.String(), b.String()) }) {
 		if e.Measured[p] = ways[n%len(ways)]; p.Input == runtime.Parts {

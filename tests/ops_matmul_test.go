@@ -63,7 +63,7 @@ func matmulCases(l launch) (all []opCase) {
 	for i, w := range shaders.WeightTypes {
 		first := i + l.lanes/16 + int(l.form) // each form takes every kind, with another weight type
 		mine := []matmulCase{kinds[first%len(kinds)]}
-		if l.form == runtime.TuningFor(l.info).Form { // others are spare, and slow to build
+		if l.form != shaders.Shared && l.form == runtime.TuningFor(l.info).Form { // others are spare here, or have two sizes of workgroups, and are slow to build
 			mine = append(mine, kinds[(first+3)%len(kinds)])
 		}
 		if l.form == shaders.Storage && slices.Contains(unrolled, w) {
@@ -101,11 +101,11 @@ func matmulCases(l launch) (all []opCase) {
 
 // tunedCases are the ways that tuning may choose for a form, each with another weight type, for steps and for chunks.
 func tunedCases(l launch, weight int) (all []matmulCase) {
-	table := runtime.TuningIn(l.info, l.form)
-	if l.lanes != table.Lanes { // the other size of workgroups
-		return nil
+	table, info := runtime.TuningIn(l.info, l.form), l.info
+	if l.lanes != table.Lanes { // the other size of workgroups: beside it the form is tried as on a CPU
+		info.Kind = "cpu"
 	}
-	for i, way := range runtime.Launches(l.info, l.form) {
+	for i, way := range runtime.Launches(info, l.form) {
 		for chunk := range 2 {
 			if (2*i+chunk)%len(shaders.WeightTypes) == weight {
 				c := matmulCase{lanes: way.Lanes, share: way.Run, perLane: way.Rows, cols: 1, normed: true}
