@@ -12,7 +12,7 @@ if [ "$found" != "$compiler" ]; then
 fi
 # It takes minutes, so what has passed is not made again.
 passed=.cache/gen_check
-now=$({ go version; glslc --version; spirv-opt --version; find shaders -type f | LC_ALL=C sort | xargs sha256sum; } | sha256sum)
+now=$({ go version; glslc --version; spirv-opt --version 2>&1; find shaders -type f | LC_ALL=C sort | xargs sha256sum; } | sha256sum)
 if [ "$(cat $passed 2>/dev/null)" = "$now" ]; then exit 0; fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
