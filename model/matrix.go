@@ -235,8 +235,7 @@ type product struct {
 
 // multiply records y = epilogue(W x).
 func (m *Matrix) multiply(e *runtime.Engine, p *runtime.Program, step *runtime.Tensor, u product) {
-	cols := ceil(u.rows, ceil(u.rows, e.Tuning.Cols)) // of a tile: 6 rows are two tiles of 3, for columns past the rows cost as much as others
-	k := shaders.Matmul{Lanes: uint32(m.planes.lanes), Run: uint32(m.planes.run), Rows: uint32(m.planes.rows), Cols: uint32(cols), Epilogue: u.epilogue,
+	k := shaders.Matmul{Lanes: uint32(m.planes.lanes), Run: uint32(m.planes.run), Rows: uint32(m.planes.rows), Epilogue: u.epilogue,
 		Steps: uint32(m.planes.steps), Count: uint32(m.rows), XStride: uint32(u.xStride / 4), YStride: uint32(u.yStride), YOffset: uint32(u.yOffset),
 		Step: step.Range, X: u.x, Norm: u.x, Res: u.res, Y: u.y, Bias: u.x}
 	if u.res.Buffer == nil {
@@ -255,14 +254,28 @@ func (m *Matrix) multiply(e *runtime.Engine, p *runtime.Program, step *runtime.T
 	if u.outs {
 		k.Outs = 1
 	}
+	v := e.Variant(m.weight.name, "")
+	cols := tile(k, v, u.rows, e.Tuning.Cols)
+	k.Cols = uint32(cols)
 	for _, s := range m.slices {
 		k.First = uint32(s.group * m.planes.groupRows())
 		k.W, k.S = s.weights.Range, s.weights.Range
 		if s.scales != nil {
 			k.S = s.scales.Range
 		}
-		p.Dispatch(k, e.Variant(m.weight.name, ""), s.groups, ceil(u.rows, cols), 1)
+		p.Dispatch(k, v, s.groups, ceil(u.rows, cols), 1)
 	}
+}
+
+// tile is how many of so many activation rows an invocation takes, most at most. Columns past the rows cost as much as
+// others, so 6 rows are two tiles of 3 and not of 4; but where code is unrolled only for most of them that is many times
+// quicker.
+func tile(k shaders.Matmul, v shaders.Variant, rows, most int) int {
+	k.Cols = uint32(most)
+	if c, err := k.Call(v); rows > 1 && err == nil && c.Unrolled {
+		return most
+	}
+	return ceil(rows, ceil(rows, most))
 }
 
 // gather records x (rows, stride) f32 = W[token] for every row of the step.

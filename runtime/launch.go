@@ -50,8 +50,8 @@ var launches = map[bool][]Launch{
 
 // Launches are the ways to launch a form of the kernels on a device that measuring may choose from.
 func Launches(info vk.DeviceInfo, form shaders.Form) (all []Launch) {
-	for _, l := range launches[form != shaders.Shared] {
-		if form != shaders.Shared {
+	for _, l := range launches[oneSubgroup(info, form)] {
+		if oneSubgroup(info, form) {
 			l.Lanes = int(info.Limits.SubgroupSize)
 		}
 		if l.Run <= l.Lanes {

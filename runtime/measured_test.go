@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"reflect"
+	"slices"
 	"testing"
 
 	"vkdecode/kept"
@@ -212,6 +213,10 @@ func TestLaunchesFitEveryDevice(t *testing.T) {
 					t.Errorf("%v kernels, subgroups of %d: %v", form, subgroup, l)
 				}
 			}
+			if info.Kind = "cpu"; !slices.Contains(Launches(info, form), TuningIn(info, form).Launch(100)) || TuningIn(info, form).Lanes != int(subgroup) {
+				t.Errorf("%v kernels on a CPU, subgroups of %d: %+v", form, subgroup, TuningIn(info, form))
+			}
+			info.Kind = card().Kind
 			for rows := range 300 {
 				table, found := TuningIn(info, form).Launch(rows), false
 				for _, l := range all {

@@ -56,7 +56,7 @@ func TuningIn(info vk.DeviceInfo, form shaders.Form) Tuning {
 	if info.Kind == "cpu" { // it computes on the cores that would submit
 		t.Steps = 1
 	}
-	if form != shaders.Shared {
+	if oneSubgroup(info, form) {
 		t.Lanes, t.Run, t.Rows, t.Depth = int(info.Limits.SubgroupSize), 1, 16, 8
 		t.TokenDepth, t.Ranges, t.Span, t.Movers = 4, 2, 16, 1
 	}
@@ -70,6 +70,12 @@ func TuningIn(info vk.DeviceInfo, form shaders.Form) Tuning {
 		t.TokenDepth = 0
 	}
 	return t
+}
+
+// oneSubgroup tells whether a form's workgroups are one subgroup each: those that combine lanes through shared memory are
+// larger, but on a CPU that costs twenty times as much.
+func oneSubgroup(info vk.DeviceInfo, form shaders.Form) bool {
+	return form != shaders.Shared || info.Kind == "cpu" && info.Limits.SubgroupSize >= 4
 }
 
 // RowsFor is the number of rows per invocation for matrices of so many rows, multiplied one after the other: the one with

@@ -62,6 +62,7 @@ type Call struct {
 	Bindings  []vk.Range
 	Access    []Access
 	Whole     bool // the kernel asks how many workgroups there are: a dispatch of it cannot be run in parts
+	Unrolled  bool // the module is a copy whose loops are unrolled
 }
 
 // Kernel is a generated struct: a kernel with its constants, push constants and bindings filled in.
@@ -103,9 +104,9 @@ type bindingInfo struct {
 	access Access
 }
 
-// moduleName is the name of the kernel's module for a variant: "matmul.q4_1.texel".
-func (k *info) moduleName(v Variant, constants []uint32) string {
-	name := k.name
+// moduleName is the name of the kernel's module for a variant: "matmul.q4_1.texel"; and whether it is an unrolled copy.
+func (k *info) moduleName(v Variant, constants []uint32) (name string, unrolled bool) {
+	name = k.name
 	if k.weights {
 		name += "." + v.Weight
 	}
@@ -115,10 +116,10 @@ func (k *info) moduleName(v Variant, constants []uint32) string {
 	name += "." + v.Form.String()
 	for _, f := range k.frozen {
 		if f.suits(v, constants) {
-			return name + "." + f.suffix
+			return name + "." + f.suffix, true
 		}
 	}
-	return name
+	return name, false
 }
 
 var (
@@ -126,9 +127,8 @@ var (
 	modulesLock sync.Mutex
 )
 
-// module returns the kernel's module for a variant; the same pointer for the same variant.
-func (k *info) module(v Variant, constants []uint32) (*vk.Module, error) {
-	name := k.moduleName(v, constants)
+// module returns the kernel's module of a name; the same pointer for the same name.
+func (k *info) module(name string, v Variant) (*vk.Module, error) {
 	modulesLock.Lock()
 	defer modulesLock.Unlock()
 	if m, ok := modules[name]; ok {
@@ -147,11 +147,12 @@ func (k *info) module(v Variant, constants []uint32) (*vk.Module, error) {
 }
 
 func (k *info) call(v Variant, constants []uint32, push []byte, bindings []vk.Range) (Call, error) {
-	m, err := k.module(v, constants)
+	name, unrolled := k.moduleName(v, constants)
+	m, err := k.module(name, v)
 	if err != nil {
 		return Call{}, err
 	}
-	c := Call{Kernel: k.name, Module: m, Constants: constants, Push: push, Bindings: bindings, Whole: whole(m)}
+	c := Call{Kernel: k.name, Module: m, Constants: constants, Push: push, Bindings: bindings, Whole: whole(m), Unrolled: unrolled}
 	for _, b := range k.bindings {
 		c.Access = append(c.Access, b.access)
 	}

@@ -82,7 +82,7 @@ func TestLikelihoodsAgreeWithTheReferenceInAnyChunk(t *testing.T) {
 // Evicting caches too, and their distance from a full one: both from logits of all rows that the host reads.
 func TestLikelihoodsAndDivergencesAreThoseOfTheLogits(t *testing.T) {
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {
-		m, ids := builtinOn(t, d), passageIDs(t)[:150]
+		m, ids := builtinOn(t, d), passageIDs(t)[:120]
 		for _, settings := range []h2o.Settings{kv("h2o", "24", 0.5, 1), kv("h2o", "24", 0.5, 20), kv("h2o:every=once", "24", 0.5, 1)} {
 			chunk := settings.Chunk
 			full := openLikely(t, m, fullKV(chunk), len(ids), nil)

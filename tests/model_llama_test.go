@@ -45,6 +45,9 @@ func TestLogitsOfEveryCornerAgreeWithTheReference(t *testing.T) {
 					if e := nmse(got, first); !(e <= errorChunk) {
 						t.Errorf("chunk %d against chunk 1: NMSE %.2e, want %.0e at most", chunk, e, errorChunk)
 					}
+					if slow(d) && chunk != 7 {
+						continue
+					}
 					settings.Type = "f16"
 					got = promptLogits(t, openSession(t, m, settings, len(want.IDs)), want.IDs)
 					if e := nmse(got, want.Logits); !(e <= errorF16) {

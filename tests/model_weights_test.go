@@ -157,7 +157,7 @@ func compareWeights(t *testing.T, e *runtime.Engine, name string, data []byte) {
 	}
 	defer m.Close()
 	prompt := []int32{3, 300, 17, 0, 255, 256, 41, 299, 8}
-	const steps, chunk = 12, 4 // 4, 4 and 1 rows, then one by one
+	const steps, chunk = 4, 4 // 4, 4 and 1 rows, then one by one
 	s, err := m.NewSession(t.Context(), model.SessionOptions{KV: fullKV(chunk), Length: len(prompt) + steps})
 	if err != nil {
 		t.Errorf("%s: %v", name, err)

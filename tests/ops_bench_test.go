@@ -32,8 +32,9 @@ func (l launch) String() string { return fmt.Sprintf("%s%d", l.form, l.lanes) }
 
 // launches are the forms that a device can run.
 func (b *bench) launches() []launch {
-	info := b.device.Info
-	all := []launch{{form: shaders.Shared, lanes: 32, info: info}, {form: shaders.Shared, lanes: 64, info: info}}
+	info, gpu := b.device.Info, b.device.Info
+	gpu.Kind = "discrete" // workgroups of several subgroups: shared memory is for them
+	all := []launch{{form: shaders.Shared, lanes: 32, info: gpu}, {form: shaders.Shared, lanes: 64, info: gpu}}
 	if f := info.Features; f.SubgroupArithmetic && f.SubgroupShuffle {
 		subgroup := int(info.Limits.SubgroupSize)
 		all = append(all, launch{form: shaders.Storage, lanes: subgroup, info: info}, launch{shaders.Texel, subgroup, info, info.Limits.MaxTexelElements >= 1<<20})

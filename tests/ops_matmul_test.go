@@ -63,7 +63,7 @@ func matmulCases(l launch) (all []opCase) {
 	for i, w := range shaders.WeightTypes {
 		first := i + l.lanes/16 + int(l.form) // each form takes every kind, with another weight type
 		mine := []matmulCase{kinds[first%len(kinds)]}
-		if l.form != shaders.Shared { // which has two sizes of workgroups, and barriers that make pipelines slow to build
+		if l.form != shaders.Shared && l.form == runtime.TuningFor(l.info).Form { // others are spare here, or have two sizes of workgroups, and are slow to build
 			mine = append(mine, kinds[(first+3)%len(kinds)])
 		}
 		if l.form == shaders.Storage && slices.Contains(unrolled, w) {
@@ -86,7 +86,7 @@ func matmulCases(l launch) (all []opCase) {
 				group /= 2
 			}
 			shapes := []matmulCase{{rows: 1, blocks: 1, many: 5}, {rows: group + 5, blocks: 3, many: 3, sliced: true}, {rows: 2*group + 1, blocks: 2, many: 1}}
-			if c.perLane == 16 && c.normed { // an unrolled copy, that is slow to build, for every number of columns
+			if c.normed || c.parts > 0 { // every number of columns is another pipeline
 				shapes[2].blocks = 3
 			}
 			for _, shape := range shapes {
@@ -101,11 +101,11 @@ func matmulCases(l launch) (all []opCase) {
 
 // tunedCases are the ways that tuning may choose for a form, each with another weight type, for steps and for chunks.
 func tunedCases(l launch, weight int) (all []matmulCase) {
-	table := runtime.TuningIn(l.info, l.form)
-	if l.lanes != table.Lanes { // the other size of workgroups
-		return nil
+	table, info := runtime.TuningIn(l.info, l.form), l.info
+	if l.lanes != table.Lanes { // the other size of workgroups: beside it the form is tried as on a CPU
+		info.Kind = "cpu"
 	}
-	for i, way := range runtime.Launches(l.info, l.form) {
+	for i, way := range runtime.Launches(info, l.form) {
 		for chunk := range 2 {
 			if (2*i+chunk)%len(shaders.WeightTypes) == weight {
 				c := matmulCase{lanes: way.Lanes, share: way.Run, perLane: way.Rows, cols: 1, normed: true}

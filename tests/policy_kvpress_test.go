@@ -169,6 +169,6 @@ func TestPromptsOfSmolLM2KeepWhatKvpressKeeps(t *testing.T) {
 		if slow(d) {
 			return // the built-in model runs the same kernels
 		}
-		compareRuns(t, smollm2On(t, d), smollm2, 5*scoreError, 1) // 30 layers
+		compareRuns(t, smollm2On(t, d), smollm2, 5*scoreError, 2) // 30 layers
 	})
 }

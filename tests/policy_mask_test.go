@@ -15,9 +15,9 @@ const maskError = 1e-5
 // Dropping a token is the same as giving it -inf for all queries that come later.
 func TestEvictionEqualsAMask(t *testing.T) {
 	drivers.Together(t, func(t *testing.T, d *vk.Device) {
-		m, ids := builtinOn(t, d), passageIDs(t)[:400]
+		m, ids := builtinOn(t, d), passageIDs(t)[:200]
 		if slow(d) {
-			ids = ids[:150]
+			ids = ids[:100]
 		}
 		w := newTwin(t, m.Config)
 		for _, settings := range []struct {

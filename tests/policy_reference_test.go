@@ -58,7 +58,10 @@ func TestH2OEvictsTheReferencesVictims(t *testing.T) {
 	readJSON(t, "testdata/h2o.json", &r)
 	drivers.Together(t, func(t *testing.T, d *vk.Device) {
 		m := builtinOn(t, d)
-		for _, run := range r.Runs {
+		for i, run := range r.Runs {
+			if slow(d) && i%5 > 0 {
+				continue // each chunk, budget and window is in one
+			}
 			name := fmt.Sprintf("chunk %d, budget %d, recent %d", run.Chunk, run.Budget, run.Recent)
 			settings := kv("h2o", fmt.Sprint(run.Budget), float64(run.Recent)/float64(run.Budget), run.Chunk)
 			h := watch(t, m, settings, r.IDs, true)

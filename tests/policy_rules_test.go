@@ -29,12 +29,12 @@ func specs() (all []string) {
 // in the steps decoded after it, and in a second turn.
 func TestPoliciesFollowTheirRules(t *testing.T) {
 	drivers.Together(t, func(t *testing.T, d *vk.Device) {
-		m, ids := builtinOn(t, d), passageIDs(t)[:260]
-		if slow(d) {
-			ids = ids[:130]
-		}
-		for _, spec := range specs() {
-			for _, chunk := range []int{1, 32} {
+		m, ids := builtinOn(t, d), passageIDs(t)[:130]
+		for i, spec := range specs() {
+			for j, chunk := range []int{1, 32} {
+				if slow(d) && i%2 != j {
+					continue // rules are data, and kernels the same for all: the other driver has each in both
+				}
 				follow(t, m, spec, kv(spec, "48", 0.5, chunk), exchange{ids[:len(ids)-30], 8}, exchange{ids[len(ids)-30:], 5})
 			}
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 // tiny is a benchmark that takes no time.
-var tiny = []string{"bench", "synthetic:llama-3m:q4_0", "--repeat", "2", "--prompt", "20", "-n", "6"}
+var tiny = []string{"bench", "synthetic:llama-3m:q4_1", "--repeat", "2", "--prompt", "20", "-n", "6"}
 
 // benched reads the lines of JSON of a benchmark, which have every field and no other.
 func benched(t *testing.T, args ...string) []bench.Result {
@@ -146,7 +146,7 @@ func TestBenchPrintsTables(t *testing.T) {
 	args := append(slices.Clone(tiny), "--depth", "100", "--budget", "16")
 	got := vkdecode(t, args...)
 	got.want(t, exitOK)
-	for _, part := range []string{"synthetic:llama-3m:q4_0 on ", "GB/s read", "policy  budget  depth  rows  slots  prompt tok/s", "\nfull    100%      100     1    106", "\nh2o     16        100     1     16", "of a step", "scoring", "J/token",
+	for _, part := range []string{"synthetic:llama-3m:q4_1 on ", "GB/s read", "policy  budget  depth  rows  slots  prompt tok/s", "\nfull    100%      100     1    106", "\nh2o     16        100     1     16", "of a step", "scoring", "J/token",
 		"ms by kernel\n\npolicy  budget  depth  rows  ", "  matmul", "  attend_token"} {
 		if !strings.Contains(got.stdout, part) {
 			t.Errorf("%q is missing in:\n%s", part, got.stdout)

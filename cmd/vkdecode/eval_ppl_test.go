@@ -332,7 +332,7 @@ func TestCtrlCEndsAnEvalWith130(t *testing.T) {
 	text, _ := passage(t)
 	files, args := endlessEval(text)
 	onFirstDriver(t, files)
-	cmd, stdout, stderr := program(t, slices.Concat(args, []string{"--kv", "full,window", "--offset", "0,1000", "--tokens", "3000", "--json"})...)
+	cmd, stdout, stderr := program(t, slices.Concat(args, []string{"--kv", "full,window", "--offset", "0,1000", "--tokens", "1000", "--json"})...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
