@@ -9,7 +9,7 @@ import (
 
 // Bindings that hand memory with a finalizer to the driver fail within seconds here, and within some hundred collections.
 func TestDispatchesSurviveTheGarbageCollector(t *testing.T) {
-	collections, dispatches := uint32(400), 1000 // at least
+	collections, dispatches := uint32(400), 5000 // at least
 	if testing.Short() {
 		collections, dispatches = 20, 500
 	}
@@ -27,7 +27,7 @@ func TestDispatchesSurviveTheGarbageCollector(t *testing.T) {
 			p := pipeline(t, d, "scale", 64, 3)
 			got := make([]byte, 4*n)
 			done := 0
-			for ; done < dispatches || now.NumGC-begin.NumGC < collections && done < 20*dispatches; done++ {
+			for ; done < dispatches || now.NumGC-begin.NumGC < collections && done < 4*dispatches; done++ {
 				x := buffer(t, d, "x", 4*n)
 				write(t, d, x.All(), count(n))
 				run(t, d, scale(p, x.All(), y.All(), uint32(done), n))
