@@ -133,7 +133,7 @@ func kernelsOf(t *testing.T, where string, r bench.Result) {
 		}
 		names = append(names, k.Name)
 	}
-	if !slices.Contains(names, "matmul") || !slices.Contains(names, "evict") || slices.Contains(names, "compact") != (r.KV == "h2o") {
+	if !slices.Contains(names, "matmul") || slices.Contains(names, "count") != (r.KV == "full") || slices.Contains(names, "evict") != (r.KV == "h2o") || slices.Contains(names, "compact") != (r.KV == "h2o") {
 		t.Errorf("%s: kernels %q", where, names)
 	}
 	if r.ScoreShare == nil || math.Abs(*r.ScoreShare-own/all) > 1e-9 {
@@ -147,7 +147,7 @@ func TestBenchPrintsTables(t *testing.T) {
 	got := vkdecode(t, args...)
 	got.want(t, exitOK)
 	for _, part := range []string{"synthetic:llama-3m:q4_1 on ", "GB/s read", "policy  budget  depth  rows  slots  prompt tok/s", "\nfull    100%      100     1    106", "\nh2o     16        100     1     16", "of a step", "scoring", "J/token",
-		"ms by kernel\n\npolicy  budget  depth  rows  ", "  matmul", "  attend_token"} {
+		"ms by kernel\n\npolicy  budget  depth  rows  ", "  matmul", "  chain"} {
 		if !strings.Contains(got.stdout, part) {
 			t.Errorf("%q is missing in:\n%s", part, got.stdout)
 		}

@@ -100,14 +100,14 @@ func TestRunsLeaveOutWhatTheDoctorFoundWrong(t *testing.T) {
 	verdict := atFirstUse(t, map[string]string{"text": strings.Repeat("The old man looked at the sky. ", 20)})
 	vkdecode(t, shortRun()...).want(t, exitOK)
 	v := readVerdict(t, verdict())
-	const off = "attention of one token in one kernel"
+	const off = "layers of a token in one kernel"
 	v.Off = []string{off}
 	data, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("VKDECODE_DEBUG", "3") // the recorded kernels
-	if r := vkdecode(t, shortRun()...); !strings.Contains(r.stderr, "attend_token") {
+	if r := vkdecode(t, shortRun()...); !strings.Contains(r.stderr, "chain.") {
 		t.Errorf("with all paths: %s", r.stderr)
 	}
 	if err := os.WriteFile(verdict(), data, 0o666); err != nil {
@@ -119,8 +119,8 @@ func TestRunsLeaveOutWhatTheDoctorFoundWrong(t *testing.T) {
 		{"eval", "ppl", builtinName, "--text", "text", "--tokens", "20", "--kv", "full"},
 	} {
 		r := vkdecode(t, append(args, "-v")...)
-		if r.want(t, exitOK, "without "+off); strings.Contains(r.stderr, "attend_token") {
-			t.Errorf("%q runs attend_token", args)
+		if r.want(t, exitOK, "without "+off); strings.Contains(r.stderr, "chain.") {
+			t.Errorf("%q runs chain", args)
 		}
 	}
 }
