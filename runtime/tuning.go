@@ -101,9 +101,9 @@ func (t Tuning) RowsFor(heights ...int) int {
 	return best
 }
 
-// Links tells whether layers of a single row are linked, one dispatch after the other into one, as chain.comp does it: worth
-// it where a dispatch costs much and its workgroups are as many as threads. Fetches of texels see there what was written
-// before in the same dispatch.
+// Links tells whether one dispatch goes through several layers of a single row, as chain.comp does: worth it where a dispatch
+// costs much and its workgroups are as many as threads. Fetches of texels see there what was written before in the same
+// dispatch.
 func (t Tuning) Links() bool {
 	return !t.Unlinked && t.Form == shaders.Texel && t.Run == 1 && t.Threads > 0
 }

@@ -85,19 +85,11 @@ func (g *passage) byBudget(l legend) *figure {
 
 // amount is how much a budget is: its slots, or the share of bytes where all budgets are given as one.
 func (g *passage) amount(r *eval.Perplexity) float64 {
-	if !g.inBytes() {
+	if !g.inBytes {
 		return float64(r.BudgetSlots)
 	}
 	share, _ := byteShare(r.Setting)
 	return share
-}
-
-// inBytes tells whether all budgets are a share of the bytes of the full cache, so that types hold different numbers of slots.
-func (g *passage) inBytes() bool {
-	return !slices.ContainsFunc(g.rows, func(r *eval.Perplexity) bool {
-		_, ok := byteShare(r.Setting)
-		return !ok && !isFull(r.Setting)
-	})
 }
 
 // byteShare is a budget such as 20%B, in percent.
@@ -119,7 +111,7 @@ func (g *passage) budgetTicks() (ticks []tick, slots []string) {
 		ticks = append(ticks, tick{at, budget(r.Setting)})
 		slots = append(slots, integer(r.BudgetSlots))
 	}
-	if g.inBytes() {
+	if g.inBytes {
 		slots = nil
 	}
 	return ticks, slots

@@ -156,6 +156,7 @@ type passage struct {
 	model, device, text string
 	offset, tokens      int
 	varying             varying
+	inBytes             bool               // all budgets are a share of the bytes of the full cache, so that types hold different numbers of slots
 	full                *eval.Perplexity   // the reference; nil if it was not measured
 	rows                []*eval.Perplexity // full first, then by budget, complete or not
 }
@@ -197,6 +198,10 @@ func (g *passage) arrange() {
 		}
 	}
 	g.varying = differences(settings)
+	g.inBytes = !slices.ContainsFunc(settings, func(s eval.Setting) bool {
+		_, ok := byteShare(s)
+		return !ok && !isFull(s)
+	})
 	sortBySetting(g.rows, func(r *eval.Perplexity) eval.Setting { return r.Setting })
 }
 
