@@ -7,6 +7,7 @@
 #include "reduce.glsl"
 #include "include/exp.glsl"
 #include "include/scales.glsl"
+#include "include/half.glsl"
 #include "pack.glsl"
 // First part of attention: e = exp(q k - m) for the slots of one split, with the split's own maximum m and sum of e.
 // Grid: x over splits, y over KV heads and tiles of their query heads, z over tiles of rows. A lane takes every

@@ -6,6 +6,7 @@
 #include "include/heads.glsl"
 #include "reduce.glsl"
 #include "include/exp.glsl"
+#include "include/half.glsl"
 #include "pack.glsl"
 // All of a layer's attention where every row is the one new token of its sequence, in one walk over the cache: q and k are
 // rotated, k and v enter the slot behind the live ones, and of each range of slots o = sum of e v is left with the range's

@@ -6,6 +6,7 @@
 #include "include/heads.glsl"
 #include "reduce.glsl"
 #include "include/scales.glsl"
+#include "include/half.glsl"
 #include "pack.glsl"
 // Second part of attention: o = sum over the split's slots of e v, for all queries of the tile. WIDE lanes share the
 // dimensions of a head, the others take further slots, four at a time. Grid as in attend_logits. Twin: ref/attend.go

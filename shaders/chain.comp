@@ -8,6 +8,7 @@
 #include "reduce.glsl"
 #include "include/planes.glsl"
 #include "block.glsl"
+#include "include/half.glsl"
 #include "pack.glsl"
 #include "include/exp.glsl"
 // Layers of a step of one row in one dispatch. Of each layer the attention, which is attend_token.comp's, then products one

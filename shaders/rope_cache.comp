@@ -4,6 +4,7 @@
 #include "include/step.glsl"
 #include "include/heads.glsl"
 #include "include/scales.glsl"
+#include "include/half.glsl"
 #include "pack.glsl"
 // Splits the fused projection of each row: q is rotated and scaled, k is rotated and goes with v into the cache slot that
 // follows the live ones; the slot learns its position and its score at birth. One invocation per UNIT dimensions of a head.

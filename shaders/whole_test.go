@@ -1,6 +1,7 @@
 package shaders
 
 import (
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -38,5 +39,26 @@ func TestKernelsThatCountWorkgroupsAreKnown(t *testing.T) {
 		if readsCount(bad) {
 			t.Errorf("%d bytes count workgroups", len(bad))
 		}
+	}
+}
+
+// Drivers may cut off where packHalf2x16 has to round, so only what is an f16 already goes into it.
+func TestOnlyOnePlaceRoundsToHalves(t *testing.T) {
+	found := 0
+	err := fs.WalkDir(os.DirFS("."), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".glsl") && !strings.HasSuffix(path, ".comp") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		if err == nil && strings.Contains(string(source), " packHalf2x16(") {
+			found++
+			if path != "include/half.glsl" {
+				t.Errorf("%s calls packHalf2x16, want pack_half of include/half.glsl", path)
+			}
+		}
+		return err
+	})
+	if err != nil || found == 0 {
+		t.Errorf("%d files call packHalf2x16, want 1 (%v)", found, err)
 	}
 }

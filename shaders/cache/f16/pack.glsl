@@ -8,7 +8,7 @@ struct Packed { uvec4 data[UNIT / PACK]; uint scales; };
 
 Packed pack(float v[UNIT]) {
     for (uint i = 0; i < PACK; i++) v[i] = clamp(v[i], -65504.0, 65504.0);
-    return Packed(uvec4[1](uvec4(packHalf2x16(vec2(v[0], v[1])), packHalf2x16(vec2(v[2], v[3])), packHalf2x16(vec2(v[4], v[5])), packHalf2x16(vec2(v[6], v[7])))), 0);
+    return Packed(uvec4[1](uvec4(pack_half(vec2(v[0], v[1])), pack_half(vec2(v[2], v[3])), pack_half(vec2(v[4], v[5])), pack_half(vec2(v[6], v[7])))), 0);
 }
 
 float[PACK] unpack(uvec4 q) {

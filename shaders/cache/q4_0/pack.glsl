@@ -24,7 +24,7 @@ Packed pack(float v[UNIT]) {
             p.data[b][w] = word;
         }
     }
-    p.scales = packHalf2x16(d);
+    p.scales = pack_half(d);
     return p;
 }
 
