@@ -90,6 +90,9 @@ func (x *Exam) Run(ctx context.Context) (*Report, error) {
 	if t, err = x.paths(ctx, t); err != nil {
 		return nil, err
 	}
+	if err = x.halves(ctx, t); err != nil {
+		return nil, err
+	}
 	x.report.Tuning = t
 	if err := x.required(ctx, t); err != nil {
 		return nil, err
@@ -195,7 +198,7 @@ func (x *Exam) Quick(ctx context.Context) (*Report, error) {
 		return nil, fmt.Errorf("doctor: %w", err)
 	}
 	x.report.Passes = x.report.Results[0].Passes
-	return x.report, nil
+	return x.report, x.halves(ctx, x.Tuning)
 }
 
 // referenceChunk is the largest chunk of the reference's runs: policies settle at its borders.

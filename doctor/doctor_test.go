@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"vkdecode/runtime"
 	"vkdecode/shaders"
 	"vkdecode/tests/drivers"
 	"vkdecode/vk"
@@ -140,5 +141,56 @@ func TestAWrongKernelMakesTheDeviceUnfit(t *testing.T) {
 		if r.Passes || len(v.Failed()) == 0 || v.Err() == nil {
 			t.Errorf("%s: passes: %+v", name, r.Results)
 		}
+	}
+}
+
+// GPUs multiply chunks in tiles, of f16 if they are asked to. What is wrong there is left out by itself.
+func TestTilesThatComputeWrongAreTurnedOff(t *testing.T) {
+	d := drivers.First(t)
+	for _, c := range []struct {
+		name   string
+		broken shaders.Kernel
+		off    []string
+	}{
+		{"right", nil, []string{}},
+		{"matmul_tile", shaders.MatmulTile{}, []string{tiledProducts}},
+		{"matmul_half", shaders.MatmulHalf{}, []string{halvedTiles}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := examOf(t, d)
+			gpu := d.Info
+			gpu.Kind = "discrete"
+			if !gpu.Features.Float16 {
+				t.Fatal("tests begin with a driver that computes in f16")
+			}
+			tile := runtime.TuningFor(gpu).Tile
+			x.Tuning = bare(runtime.TuningFor(gpu), gpu) // other paths are slow to compile
+			x.Tuning.Tile = tile
+			if c.broken != nil {
+				for _, w := range shaders.WeightTypes {
+					drivers.Break(t, moduleOf(t, c.broken, shaders.Variant{Form: shaders.Shared, Weight: w}))
+				}
+			}
+			x.report = &Report{Device: gpu, Off: []string{}}
+			left, err := x.paths(t.Context(), bare(x.Tuning, gpu))
+			if err == nil {
+				err = x.halves(t.Context(), left)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(x.report.Off, c.off) || left != Without(x.Tuning, gpu, c.off) {
+				t.Errorf("without %q, want %q; left is %+v", x.report.Off, c.off, left)
+			}
+			for _, r := range x.report.Results {
+				if r.Path == halvedTiles && r.Passes && *r.Error < bounds[pathType] {
+					t.Errorf("tiles of f16 are as exact as others, %g: they were not used", *r.Error)
+				}
+			}
+			later := &Verdict{Off: x.report.Off}
+			if half, err := later.Halved(left, gpu); (err == nil) != (len(c.off) == 0) || half.Tile.Half != (err == nil) {
+				t.Errorf("asked for f16: %+v, %v", half.Tile, err)
+			}
+		})
 	}
 }

@@ -10,24 +10,52 @@ import (
 // Tuning is how kernels are launched on a device. Weights are repacked for it, so it is fixed before a model is loaded.
 type Tuning struct {
 	Form       shaders.Form
-	Lanes      int // invocations per workgroup
-	Run        int // matrix products: invocations that share a weight row
-	Rows       int // matrix products: weight rows per invocation, a multiple of 4, at most
-	Threads    int // that take a dispatch's workgroups in equal shares, 0 = unknown or very many
-	Cols       int // matrix products: activation rows per invocation for chunks
-	Depth      int // attention: slots per lane; a split has Depth * Lanes
-	TokenDepth int // the same for attention of single tokens; 0: it is not one kernel
-	Ranges     int // attention of single tokens: workgroups along the slots of a head
-	Span       int // scores: splits per workgroup
-	Movers     int // evictions: workgroups that move the survivors of a head, at most
-	RowTile    int // attention: rows per workgroup for chunks
-	SliceBytes int // attention: scratch for the probabilities of a slice of rows, at most
-	Steps      int // of decoding in one submit, at most: two of these are under way at once, and the device keeps 64 tokens
-	Walk       int // slots that one workgroup can walk over when tokens go, 0 = any number
+	Lanes      int  // invocations per workgroup
+	Run        int  // matrix products: invocations that share a weight row
+	Rows       int  // matrix products: weight rows per invocation, a multiple of 4, at most
+	Threads    int  // that take a dispatch's workgroups in equal shares, 0 = unknown or very many
+	Cols       int  // matrix products: activation rows per invocation for chunks
+	Tile       Tile // matrix products: how those of many activation rows are done, if otherwise
+	Depth      int  // attention: slots per lane; a split has Depth * Lanes
+	TokenDepth int  // the same for attention of single tokens; 0: it is not one kernel
+	Ranges     int  // attention of single tokens: workgroups along the slots of a head
+	Span       int  // scores: splits per workgroup
+	Movers     int  // evictions: workgroups that move the survivors of a head, at most
+	RowTile    int  // attention: rows per workgroup for chunks
+	SliceBytes int  // attention: scratch for the probabilities of a slice of rows, at most
+	Steps      int  // of decoding in one submit, at most: two of these are under way at once, and the device keeps 64 tokens
+	Walk       int  // slots that one workgroup can walk over when tokens go, 0 = any number
 
 	Unlinked bool `json:",omitempty"` // layers of one row are never linked, even where that is quicker
 	Apart    bool `json:",omitempty"` // products never bring the parts of attention together, even where that is quicker
 	Unjoined bool `json:",omitempty"` // every layer settles its slots by itself, even where all could at once
+}
+
+// Tile is how workgroups multiply with many activation rows: they unpack weights for all their invocations, as
+// matmul_tile.comp does. None if Rows is 0.
+type Tile struct {
+	From             int  // activation rows from which it is worth it
+	Rows, Cols       int  // of a tile: weight rows and activation rows
+	OwnRows, OwnCols int  // of them, per invocation, multiples of 4
+	Half             bool // tiles hold f16
+}
+
+// Lanes is the size of a workgroup, a multiple of Cols.
+func (t Tile) Lanes() int { return t.Rows / t.OwnRows * (t.Cols / t.OwnCols) }
+
+// The tiles that GPUs use. In f32 it takes 14 KiB of the 16 KiB of shared memory that every device has, as it would in f16
+// with twice as many weights.
+var (
+	wholeTile = Tile{From: 17, Rows: 64, Cols: 32, OwnRows: 4, OwnCols: 4}
+	halfTile  = Tile{From: 17, Rows: 128, Cols: 32, OwnRows: 8, OwnCols: 4, Half: true}
+)
+
+// Halved is the tuning with tiles of f16, for a device that computes with them.
+func (t Tuning) Halved() Tuning {
+	if t.Tile.Rows > 0 {
+		t.Tile = halfTile
+	}
+	return t
 }
 
 // Bindings of attend_token, more than every device has.
@@ -53,8 +81,10 @@ func largeTexels(info vk.DeviceInfo) bool { return info.Limits.MaxTexelElements 
 // TuningIn is the tuning with a form of the kernels that TuningFor may not choose for the device.
 func TuningIn(info vk.DeviceInfo, form shaders.Form) Tuning {
 	t := Tuning{Form: form, Lanes: 64, Run: 32, Rows: 4, Cols: 4, Depth: 2, TokenDepth: 1, Ranges: 16, Span: 1, Movers: 16, RowTile: 4, SliceBytes: 32 << 20, Steps: 16}
-	if info.Kind == "cpu" { // it computes on the cores that would submit
+	if info.Kind == "cpu" { // it computes on the cores that would submit, and barriers cost much
 		t.Steps = 1
+	} else if form == shaders.Shared {
+		t.Tile = wholeTile
 	}
 	if oneSubgroup(info, form) {
 		t.Lanes, t.Run, t.Rows, t.Depth = int(info.Limits.SubgroupSize), 1, 16, 8

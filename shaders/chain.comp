@@ -8,6 +8,7 @@
 #include "reduce.glsl"
 #include "include/planes.glsl"
 #include "block.glsl"
+#include "include/silu.glsl"
 #include "include/half.glsl"
 #include "pack.glsl"
 #include "include/exp.glsl"

@@ -21,32 +21,17 @@ IN_UVEC4(1, W)                                         // the table's weight pla
 IN_UVEC4(2, S)                                         // the table's scale plane
 layout(binding = 3) writeonly buffer X { vec4 x[]; };  // (rows, 32 stride) f32
 
+#include "include/weights.glsl"
+
 void main() {
     uint block = gl_GlobalInvocationID.x, row = gl_GlobalInvocationID.y;
     if (block >= BLOCKS || row >= step_rows() || step_done()) return;
     uint token = step_row(row).x - push.first;
     if (token >= push.count) return; // unsigned: also below the slice
     Place p = place(token, block, BLOCKS, PLANE_LANES, RUN, ROWS, WORDS, SCALES);
-    uint words[WORDS + 1];
-    words[WORDS] = 0;
-    for (uint w = 0; w < WORDS; w++) {
-        if (WORDS % 4 == 0) words[w] = LOAD(W, p.weights + (p.part * (WORDS / 4) + w / 4) * PLANE_LANES)[w % 4];
-        else words[w] = LOAD(W, p.weights + w * PLANE_LANES)[p.part];
-        if (WORDS * PER_WORD < 32) words[WORDS] |= words[w] >> 30 << (2 * w); // the words' top bits are one more
-    }
-    uvec2 scale = uvec2(0);
-    if (SCALES == PER_BLOCK) scale.x = LOAD(S, p.scales)[p.part];
-    if (SCALES == PER_SUPER) {
-        uint row_lanes = PLANE_LANES / RUN;
-        scale.x = LOAD(S, p.scales + (1 + block % SUPER / 2) * row_lanes)[p.part] >> (block % 2 * 16) & 0xFFFF;
-        scale.y = LOAD(S, p.scales)[p.part];
-    }
-    for (uint n = 0; n < 8; n++) {
-        vec4 v;
-        for (uint e = 0; e < 4; e++) {
-            uint i = n * 4 + e, j = i % PER_WORD;
-            v[e] = combine(scale, i * PARTS / 32, weight(words[i / PER_WORD], j) * prescale(j), presum(j));
-        }
-        x[(row * push.stride + block) * 8 + n] = v;
+    for (uint n = 0; n < 8; n += 2) {
+        float v[EIGHT] = weights_of(p, block, n * 4, PLANE_LANES, RUN);
+        x[(row * push.stride + block) * 8 + n] = vec4(v[0], v[1], v[2], v[3]);
+        x[(row * push.stride + block) * 8 + n + 1] = vec4(v[4], v[5], v[6], v[7]);
     }
 }

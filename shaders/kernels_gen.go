@@ -822,6 +822,136 @@ func (k Matmul) Call(v Variant) (Call, error) {
 	return matmulInfo.call(v, []uint32{k.Lanes, k.Run, k.Rows, k.Cols, k.Epilogue, k.Biased, k.Outs, k.Normed, k.Ranges, k.Heads, k.HeadQuads, k.PadQuads}, push, []vk.Range{k.Step, k.W, k.S, k.X, k.Norm, k.Bias, k.Res, k.Y})
 }
 
+// MatmulHalf binds matmul_half.comp.
+//
+// matmul_tile.comp with tiles of f16, which take half of the shared memory and of its bandwidth; sums are f32. For devices
+// with shaderFloat16. Twin: ref/matmul.go
+type MatmulHalf struct {
+	Lanes      uint32 // workgroup size
+	PlaneLanes uint32 // invocations of matmul.comp that the planes are made for
+	Run        uint32 // of them, how many share a weight row
+	Rows       uint32 // weight rows per such invocation
+	TileRows   uint32 // weight rows per workgroup
+	TileCols   uint32 // activation rows per workgroup, a divisor of its size
+	OwnRows    uint32 // weight rows per invocation, a multiple of 4
+	OwnCols    uint32 // activation rows per invocation, a multiple of 4
+	Epilogue   uint32 // 0 y = p; 1 y = res + p; 2 y = silu(p[2i]) p[2i+1]; 3 y = silu(p) res
+	Biased     uint32 // 1: p has Bias added
+	Outs       uint32 // 1: the activation rows are those whose logits are wanted
+	Normed     uint32 // elements of x that count for its norm, 0: x is taken as it is; with OUTS the rows of x are then the step's
+
+	Blocks  uint32  // of 32 columns, a multiple of RUN
+	First   uint32  // first row of this slice of the matrix
+	Height  uint32  // rows of the slice's planes
+	Count   uint32  // rows of the whole matrix
+	XStride uint32  // vec4 per row of x
+	XOffset uint32  // vec4 before this matrix's first input in a row of x
+	YStride uint32  // f32 per row of y and res
+	YOffset uint32  // f32 before this matrix's first output in a row of y and res
+	Eps     float32 // of the norm
+
+	Step vk.Range
+	W    vk.Range // weight plane
+	S    vk.Range // scale plane
+	X    vk.Range // (rows, x_stride) f32, zero past the columns
+	Norm vk.Range // (columns) f32, zero past them
+	Bias vk.Range // (count) f32
+	Res  vk.Range // (rows, y_stride) f32
+	Y    vk.Range // (rows, y_stride) f32
+}
+
+var matmulHalfInfo = info{name: "matmul_half", weights: true, cache: false, push: 36, count: 12, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},  // Step
+	{vk.RGBA32Uint, Read},  // W
+	{vk.RGBA32Uint, Read},  // S
+	{vk.RGBA32Float, Read}, // X
+	{vk.RGBA32Float, Read}, // Norm
+	{vk.R32Float, Read},    // Bias
+	{vk.R32Float, Read},    // Res
+	{vk.R32Float, Write},   // Y
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k MatmulHalf) Call(v Variant) (Call, error) {
+	push := make([]byte, 36)
+	binary.LittleEndian.PutUint32(push[0:], k.Blocks)
+	binary.LittleEndian.PutUint32(push[4:], k.First)
+	binary.LittleEndian.PutUint32(push[8:], k.Height)
+	binary.LittleEndian.PutUint32(push[12:], k.Count)
+	binary.LittleEndian.PutUint32(push[16:], k.XStride)
+	binary.LittleEndian.PutUint32(push[20:], k.XOffset)
+	binary.LittleEndian.PutUint32(push[24:], k.YStride)
+	binary.LittleEndian.PutUint32(push[28:], k.YOffset)
+	binary.LittleEndian.PutUint32(push[32:], math.Float32bits(k.Eps))
+	return matmulHalfInfo.call(v, []uint32{k.Lanes, k.PlaneLanes, k.Run, k.Rows, k.TileRows, k.TileCols, k.OwnRows, k.OwnCols, k.Epilogue, k.Biased, k.Outs, k.Normed}, push, []vk.Range{k.Step, k.W, k.S, k.X, k.Norm, k.Bias, k.Res, k.Y})
+}
+
+// MatmulTile binds matmul_tile.comp.
+//
+// matmul.comp for many activation rows on GPUs: y[c][row] = sum over k of w[row][k] x[c][k], then the epilogue; x may be normed
+// on the way. A workgroup unpacks a tile of weights and activations into shared memory, and each invocation multiplies some
+// rows of the one with some of the other. Grid: x over tiles of the slice's rows, y over tiles of activation rows. Layout of
+// the planes: include/planes.glsl. Twin: ref/matmul.go
+type MatmulTile struct {
+	Lanes      uint32 // workgroup size
+	PlaneLanes uint32 // invocations of matmul.comp that the planes are made for
+	Run        uint32 // of them, how many share a weight row
+	Rows       uint32 // weight rows per such invocation
+	TileRows   uint32 // weight rows per workgroup
+	TileCols   uint32 // activation rows per workgroup, a divisor of its size
+	OwnRows    uint32 // weight rows per invocation, a multiple of 4
+	OwnCols    uint32 // activation rows per invocation, a multiple of 4
+	Epilogue   uint32 // 0 y = p; 1 y = res + p; 2 y = silu(p[2i]) p[2i+1]; 3 y = silu(p) res
+	Biased     uint32 // 1: p has Bias added
+	Outs       uint32 // 1: the activation rows are those whose logits are wanted
+	Normed     uint32 // elements of x that count for its norm, 0: x is taken as it is; with OUTS the rows of x are then the step's
+
+	Blocks  uint32  // of 32 columns, a multiple of RUN
+	First   uint32  // first row of this slice of the matrix
+	Height  uint32  // rows of the slice's planes
+	Count   uint32  // rows of the whole matrix
+	XStride uint32  // vec4 per row of x
+	XOffset uint32  // vec4 before this matrix's first input in a row of x
+	YStride uint32  // f32 per row of y and res
+	YOffset uint32  // f32 before this matrix's first output in a row of y and res
+	Eps     float32 // of the norm
+
+	Step vk.Range
+	W    vk.Range // weight plane
+	S    vk.Range // scale plane
+	X    vk.Range // (rows, x_stride) f32, zero past the columns
+	Norm vk.Range // (columns) f32, zero past them
+	Bias vk.Range // (count) f32
+	Res  vk.Range // (rows, y_stride) f32
+	Y    vk.Range // (rows, y_stride) f32
+}
+
+var matmulTileInfo = info{name: "matmul_tile", weights: true, cache: false, push: 36, count: 12, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},  // Step
+	{vk.RGBA32Uint, Read},  // W
+	{vk.RGBA32Uint, Read},  // S
+	{vk.RGBA32Float, Read}, // X
+	{vk.RGBA32Float, Read}, // Norm
+	{vk.R32Float, Read},    // Bias
+	{vk.R32Float, Read},    // Res
+	{vk.R32Float, Write},   // Y
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k MatmulTile) Call(v Variant) (Call, error) {
+	push := make([]byte, 36)
+	binary.LittleEndian.PutUint32(push[0:], k.Blocks)
+	binary.LittleEndian.PutUint32(push[4:], k.First)
+	binary.LittleEndian.PutUint32(push[8:], k.Height)
+	binary.LittleEndian.PutUint32(push[12:], k.Count)
+	binary.LittleEndian.PutUint32(push[16:], k.XStride)
+	binary.LittleEndian.PutUint32(push[20:], k.XOffset)
+	binary.LittleEndian.PutUint32(push[24:], k.YStride)
+	binary.LittleEndian.PutUint32(push[28:], k.YOffset)
+	binary.LittleEndian.PutUint32(push[32:], math.Float32bits(k.Eps))
+	return matmulTileInfo.call(v, []uint32{k.Lanes, k.PlaneLanes, k.Run, k.Rows, k.TileRows, k.TileCols, k.OwnRows, k.OwnCols, k.Epilogue, k.Biased, k.Outs, k.Normed}, push, []vk.Range{k.Step, k.W, k.S, k.X, k.Norm, k.Bias, k.Res, k.Y})
+}
+
 // MergeParts binds merge_parts.comp.
 //
 // Brings together what attend_token.comp left: y = sum of f o over the parts of a head, with f = exp(m - max m) / sum of

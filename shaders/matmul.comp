@@ -6,6 +6,7 @@
 #include "reduce.glsl"
 #include "include/planes.glsl"
 #include "block.glsl"
+#include "include/silu.glsl"
 // y[c][row] = sum over k of w[row][k] x[c][k], then the epilogue; x may be normed on the way as rms_norm.comp does it. An
 // invocation owns ROWS weight rows and COLS activation rows; RUN invocations share them, each taking every RUN-th block
 // of 32 columns. Grid: x over groups of weight rows, y over tiles of COLS activation rows. Layout of the planes:
@@ -43,6 +44,7 @@ layout(binding = 7) writeonly buffer Y { float y[]; }; // (rows, y_stride) f32
 #define PART(i) LOAD(X, i)
 #include "include/parts.glsl"
 #include "include/product.glsl"
+#include "include/epilogue.glsl"
 
 uint from[COLS];  // first vec4 of the activation rows
 float norm[COLS]; // what they are multiplied by
@@ -79,26 +81,10 @@ void main() {
         if (col0 + c >= rows) return;
         uint base = (col0 + c) * push.y_stride + push.y_offset;
         if (EPILOGUE == 2) { // an invocation's rows 2i and 2i + 1 are gate and up of one output
-            [[unroll]] for (uint r = 0; r < ROWS; r += 2) {
-                uint o = push.first / 2 + (group * ROWS + r) / 2 * row_lanes + lane / RUN;
-                if (o >= push.count / 2) continue;
-                float gate = acc[c * ROWS + r], up = acc[c * ROWS + r + 1];
-                if (BIASED == 1) {
-                    gate += LOAD1(Bias, o);
-                    up += LOAD1(Bias, push.count / 2 + o);
-                }
-                y[base + o] = silu(gate) * up;
-            }
+            [[unroll]] for (uint r = 0; r < ROWS; r += 2)
+                store_pair(base, push.first / 2 + (group * ROWS + r) / 2 * row_lanes + lane / RUN, acc[c * ROWS + r], acc[c * ROWS + r + 1]);
         } else {
-            [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                uint row = row0 + r * row_lanes;
-                if (row >= push.count) continue;
-                float p = acc[c * ROWS + r];
-                if (BIASED == 1) p += LOAD1(Bias, row);
-                if (EPILOGUE == 1) p += LOAD1(Res, base + row);
-                if (EPILOGUE == 3) p = silu(p) * LOAD1(Res, base + row);
-                y[base + row] = p;
-            }
+            [[unroll]] for (uint r = 0; r < ROWS; r++) store_row(base, row0 + r * row_lanes, acc[c * ROWS + r]);
         }
     }
 }

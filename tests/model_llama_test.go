@@ -12,6 +12,7 @@ import (
 // What the logits may differ from the reference's, by the type of K and V, and from those of another chunk.
 const (
 	errorF32   = 1e-9
+	errorHalf  = 1e-5 // with products whose factors are f16
 	errorF16   = 1e-5
 	errorChunk = 1e-10
 )

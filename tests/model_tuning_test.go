@@ -66,13 +66,28 @@ func TestGPUTuningAgreesWithTheReference(t *testing.T) {
 			drivers.Together(t, func(t *testing.T, d *vk.Device) {
 				info := d.Info
 				info.Kind = "discrete"
-				e := runtime.NewEngine(d)
-				e.Tuning = runtime.TuningFor(info)
-				m, n := loadOn(t, e, "testdata/llama/"+name+".gguf"), short(d, len(want.IDs))
-				for _, chunk := range []int{1, 7} {
+				tuned := runtime.NewEngine(d)
+				tuned.Tuning = runtime.TuningFor(info)
+				tuned.Tuning.Tile.From = 5
+				m, n := loadOn(t, tuned, "testdata/llama/"+name+".gguf"), short(d, len(want.IDs))
+				agrees := func(chunk int, most float64) []float32 {
 					got := promptLogits(t, openSession(t, m, fullKV(chunk), n), want.IDs[:n])
-					if e := nmse(got, want.Logits[:n*m.Vocab]); !(e <= errorF32) {
-						t.Errorf("chunk %d: NMSE %.2e, want %.0e at most", chunk, e, errorF32)
+					if e := nmse(got, want.Logits[:n*m.Vocab]); !(e <= most) {
+						t.Errorf("chunk %d, tile %+v: NMSE %.2e, want %.0e at most", chunk, tuned.Tuning.Tile, e, most)
+					}
+					return got
+				}
+				agrees(1, errorF32)
+				beside := agrees(3, errorF32)
+				whole := agrees(7, errorF32)
+				if slices.Equal(beside, whole) {
+					t.Error("products of 7 rows are done as those of 3")
+				}
+				if info.Features.Float16 {
+					tuned.Tuning = tuned.Tuning.Halved()
+					tuned.Tuning.Tile.From = 5
+					if slices.Equal(agrees(7, errorHalf), whole) {
+						t.Error("tiles of f16 compute as those of f32")
 					}
 				}
 			})

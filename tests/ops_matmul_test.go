@@ -20,6 +20,10 @@ import (
 // productError bounds the NMSE of products: sums of f32 in another order, and the driver's exp.
 const productError = 1e-11
 
+// halfError is that of products whose factors are rounded to f16: each is off by up to 2^-11 of itself, so its square by
+// 4e-8 on average, and silu(gate) up has four of them and makes those of the gate larger.
+const halfError = 1e-6
+
 // matmulCase is y = epilogue(W x) for some activation rows.
 type matmulCase struct {
 	weight             string
@@ -28,17 +32,18 @@ type matmulCase struct {
 	cols               int // activation rows per invocation
 	epilogue           ref.Epilogue
 	biased, outs       bool
-	normed             bool // x is normed on the way, and with outs gathered
-	parts              int  // x is merged from so many parts, 0: it is x
-	inPlace            bool // y holds res before
-	rows, blocks, many int  // rows of y, blocks of 32 columns, activation rows
-	sliced             bool // the first group of rows is a slice of its own
+	normed             bool         // x is normed on the way, and with outs gathered
+	parts              int          // x is merged from so many parts, 0: it is x
+	inPlace            bool         // y holds res before
+	rows, blocks, many int          // rows of y, blocks of 32 columns, activation rows
+	sliced             bool         // the first group of rows is a slice of its own
+	tile               runtime.Tile // in tiles by matmul_tile or matmul_half; none: by matmul
 	forge              func(raw []byte, bias, norm []float32)
 }
 
 func (c matmulCase) String() string {
-	return fmt.Sprintf("%s (%d, %d), %d lanes, %d shared, %d rows each, %d of %d activations, epilogue %d, bias %t, outs %t, normed %t, parts %d",
-		c.weight, c.rows, 32*c.blocks, c.lanes, c.share, c.perLane, c.cols, c.many, c.epilogue, c.biased, c.outs, c.normed, c.parts)
+	return fmt.Sprintf("%s (%d, %d), %d lanes, %d shared, %d rows each, %d of %d activations, epilogue %d, bias %t, outs %t, normed %t, parts %d, tile %+v",
+		c.weight, c.rows, 32*c.blocks, c.lanes, c.share, c.perLane, c.cols, c.many, c.epilogue, c.biased, c.outs, c.normed, c.parts, c.tile)
 }
 
 // unrolled are the weight types with unrolled copies of the product.
@@ -92,6 +97,42 @@ func matmulCases(l launch) (all []opCase) {
 			for _, shape := range shapes {
 				shape.blocks *= blocksOf(w)
 				c.rows, c.blocks, c.many, c.sliced = shape.rows, shape.blocks, shape.many, shape.sliced
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// tileCases are those of matmul_tile and matmul_half, on planes that are packed for matmul.
+func tileCases(l launch) (all []opCase) {
+	if l.form != shaders.Shared {
+		return nil
+	}
+	kinds := []matmulCase{
+		{share: 32, epilogue: ref.SiluPair, biased: true, tile: runtime.Tile{Rows: 64, Cols: 32, OwnRows: 4, OwnCols: 4}},
+		{share: 8, epilogue: ref.AddRes, biased: true, normed: true, tile: runtime.Tile{Rows: 32, Cols: 16, OwnRows: 4, OwnCols: 8}},
+		{share: 16, outs: true, normed: true, tile: runtime.Tile{Rows: 64, Cols: 16, OwnRows: 8, OwnCols: 4}},
+		{share: 4, epilogue: ref.SiluPair, normed: true, tile: runtime.Tile{Rows: 32, Cols: 32, OwnRows: 8, OwnCols: 4}},
+		{share: 2, epilogue: ref.SiluMul, outs: true, tile: runtime.Tile{Rows: 32, Cols: 16, OwnRows: 4, OwnCols: 4}},
+	}
+	for i, w := range shaders.WeightTypes {
+		for _, half := range []bool{false, true} {
+			if half && !l.info.Features.Float16 {
+				continue
+			}
+			c := kinds[(i+l.lanes/32+int(word(half)))%len(kinds)]
+			c.weight, c.perLane, c.tile.Half = w, 4+i%2*4, half
+			group := c.perLane * l.lanes / c.share
+			if c.epilogue == ref.SiluPair {
+				group /= 2
+			}
+			shapes := []matmulCase{{rows: 1, blocks: 1, many: 5}, {rows: group + 5, blocks: 3, many: c.tile.Cols + 3, sliced: true}}
+			if half { // where terms cancel out or weights are too small for f16 a single row has no digits left
+				shapes[0].rows = 2*group + 1
+			}
+			for _, shape := range shapes {
+				c.rows, c.blocks, c.many, c.sliced = shape.rows, shape.blocks*blocksOf(w), shape.many, shape.sliced
 				all = append(all, c)
 			}
 		}
@@ -192,7 +233,10 @@ func (c matmulCase) run(b *bench, l launch) error {
 	}
 	from := outs // the row of x for each activation row
 	if !c.outs || !c.normed {
-		from = []int{0, 1, 2, 3, 4}
+		from = make([]int, c.many)
+		for i := range from {
+			from[i] = i
+		}
 	}
 	r := b.rig(l, rows, outs...)
 	defer r.free()
@@ -245,7 +289,11 @@ func (c matmulCase) run(b *bench, l launch) error {
 		if i == len(weights)-1 {
 			groups = ceil(len(order), group) - i
 		}
-		r.add(k, c.weight, "", groups, ceil(c.many, c.cols)+1, 1)
+		if c.tile.Rows > 0 {
+			r.add(inTiles(k, c.tile, groups*group), c.weight, "", ceil(groups*group, c.tile.Rows)+1, ceil(c.many, c.tile.Cols)+1, 1)
+		} else {
+			r.add(k, c.weight, "", groups, ceil(c.many, c.cols)+1, 1)
+		}
 	}
 	if err := r.run(); err != nil {
 		return err
@@ -267,7 +315,24 @@ func (c matmulCase) run(b *bench, l launch) error {
 		}
 		copy(want[i*yStride+yOffset:], ref.MatMul(w, row, bias, res[i*yStride+yOffset:], c.epilogue))
 	}
-	return compare("y", r.floats(y), want, productError)
+	most := productError
+	if c.tile.Half {
+		most = halfError
+	}
+	return compare("y", r.floats(y), want, most)
+}
+
+// inTiles is the product k of planes with so many rows.
+func inTiles(k shaders.Matmul, t runtime.Tile, height int) shaders.Kernel {
+	tiled := shaders.MatmulTile{Lanes: uint32(t.Lanes()), PlaneLanes: k.Lanes, Run: k.Run, Rows: k.Rows,
+		TileRows: uint32(t.Rows), TileCols: uint32(t.Cols), OwnRows: uint32(t.OwnRows), OwnCols: uint32(t.OwnCols),
+		Epilogue: k.Epilogue, Biased: k.Biased, Outs: k.Outs, Normed: k.Normed,
+		Blocks: k.Steps * k.Run, First: k.First, Height: uint32(height), Count: k.Count, XStride: k.XStride, XOffset: k.XOffset, YStride: k.YStride, YOffset: k.YOffset, Eps: k.Eps,
+		Step: k.Step, W: k.W, S: k.S, X: k.X, Norm: k.Norm, Bias: k.Bias, Res: k.Res, Y: k.Y}
+	if t.Half {
+		return shaders.MatmulHalf(tiled)
+	}
+	return tiled
 }
 
 // attention makes random parts of attention, after so many vec4 in each row, and the rows that they merge to, zero from the

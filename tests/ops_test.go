@@ -16,6 +16,7 @@ var ops = []struct {
 }{
 	{"embed", embedCases},
 	{"matmul", matmulCases},
+	{"tile", tileCases}, // matmul_tile, matmul_half
 	{"chain", chainCases},
 	{"rms_norm", rmsNormCases},
 	{"rope_cache", ropeCacheCases},

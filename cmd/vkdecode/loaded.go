@@ -122,6 +122,11 @@ func openDevice(ctx context.Context, c *configuration, verbose int, stderr io.Wr
 	l.engine = runtime.NewEngine(l.device)
 	l.engine.Debug, l.engine.OwnLayers = debug, c.Device.Layers
 	l.tunings = verdict.Tunings(info)
+	if c.Device.Half {
+		if l.tunings[0], err = verdict.Halved(l.tunings[0], info); err != nil {
+			fmt.Fprintf(stderr, "note: --half changes nothing: %v\n", err)
+		}
+	}
 	l.engine.Tuning = l.tunings[0]
 	if verbose > 0 || debug >= 1 {
 		fmt.Fprintf(stderr, "device %d: %s, %s; %v kernels, %d lanes\n", info.Index, info.Name, info.Driver, l.engine.Tuning.Form, l.engine.Tuning.Lanes)

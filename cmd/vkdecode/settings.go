@@ -20,6 +20,7 @@ type Config struct {
 		Select     string // "auto", an index, part of a name or a UUID
 		Validation bool
 		NoCheck    bool
+		Half       bool
 		Layers     int // in the device's own memory, -1 = as many as fit
 	}
 	KV struct {
@@ -96,6 +97,10 @@ var settings = []setting{
 	{key: "device.gpu_layers", flag: "gpu-layers", kind: either, initial: "auto", arg: "N",
 		help: "layers whose weights lie in the device's own memory, the others' are read from the host's over the bus; auto is as many as fit",
 		set:  wholeOrAuto(0, -1, func(c *Config) *int { return &c.Device.Layers })},
+
+	{key: "device.half", flag: "half", kind: truth, initial: "false",
+		help: "multiply prompts with factors rounded to f16, where a GPU can: less exact, and often faster",
+		set:  truthOf(func(c *Config) *bool { return &c.Device.Half })},
 
 	{key: "kv.policy", flag: "kv", kind: text, initial: "h2o", arg: "POLICY", words: policies,
 		help: "KV policy with options, like h2o:score=max (see \"vkdecode policies\"); several separated by commas where that makes sense",

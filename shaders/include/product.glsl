@@ -80,5 +80,3 @@ void add_blocks(uint group, uint steps, uint weights, uint scales_at) {
         at += RUN * 8;
     } while (++step < steps);
 }
-
-float silu(float v) { return v / (1.0 + exp(-v)); }
