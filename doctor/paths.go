@@ -82,7 +82,7 @@ func (v *Verdict) Halved(t runtime.Tuning, info vk.DeviceInfo) (runtime.Tuning, 
 	case slices.Contains(v.Without(), halvedTiles):
 		return t, fmt.Errorf("doctor: device %q computes wrong in %s", info.Name, halvedTiles)
 	}
-	return t.Halved(), nil
+	return t.Halved(info), nil
 }
 
 // Without is the tuning without the paths of these names.

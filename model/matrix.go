@@ -266,25 +266,11 @@ func (m *Matrix) multiply(e *runtime.Engine, p *runtime.Program, step *runtime.T
 		}
 		if tiled {
 			height := s.groups * m.planes.groupRows()
-			p.Dispatch(inTiles(k, t, height), v, ceil(height, t.Rows), ceil(u.rows, t.Cols), 1)
+			p.Dispatch(t.Of(k, height), v, ceil(height, t.Rows), ceil(u.rows, t.Cols), 1)
 		} else {
 			p.Dispatch(k, v, s.groups, ceil(u.rows, cols), 1)
 		}
 	}
-}
-
-// inTiles is a product with so many rows of the planes, done in tiles.
-func inTiles(k shaders.Matmul, t runtime.Tile, height int) shaders.Kernel {
-	tiled := shaders.MatmulTile{Lanes: uint32(t.Lanes()), PlaneLanes: k.Lanes, Run: k.Run, Rows: k.Rows,
-		TileRows: uint32(t.Rows), TileCols: uint32(t.Cols), OwnRows: uint32(t.OwnRows), OwnCols: uint32(t.OwnCols),
-		Epilogue: k.Epilogue, Biased: k.Biased, Outs: k.Outs, Normed: k.Normed,
-		Blocks: k.Steps * k.Run, First: k.First, Height: uint32(height), Count: k.Count,
-		XStride: k.XStride, XOffset: k.XOffset, YStride: k.YStride, YOffset: k.YOffset, Eps: k.Eps,
-		Step: k.Step, W: k.W, S: k.S, X: k.X, Norm: k.Norm, Bias: k.Bias, Res: k.Res, Y: k.Y}
-	if t.Half {
-		return shaders.MatmulHalf(tiled)
-	}
-	return tiled
 }
 
 // tile is how many of so many activation rows an invocation takes, most at most. Columns past the rows cost as much as

@@ -31,33 +31,6 @@ type Tuning struct {
 	Unjoined bool `json:",omitempty"` // every layer settles its slots by itself, even where all could at once
 }
 
-// Tile is how workgroups multiply with many activation rows: they unpack weights for all their invocations, as
-// matmul_tile.comp does. None if Rows is 0.
-type Tile struct {
-	From             int  // activation rows from which it is worth it
-	Rows, Cols       int  // of a tile: weight rows and activation rows
-	OwnRows, OwnCols int  // of them, per invocation, multiples of 4
-	Half             bool // tiles hold f16
-}
-
-// Lanes is the size of a workgroup, a multiple of Cols.
-func (t Tile) Lanes() int { return t.Rows / t.OwnRows * (t.Cols / t.OwnCols) }
-
-// The tiles that GPUs use. In f32 it takes 14 KiB of the 16 KiB of shared memory that every device has, as it would in f16
-// with twice as many weights.
-var (
-	wholeTile = Tile{From: 17, Rows: 64, Cols: 32, OwnRows: 4, OwnCols: 4}
-	halfTile  = Tile{From: 17, Rows: 128, Cols: 32, OwnRows: 8, OwnCols: 4, Half: true}
-)
-
-// Halved is the tuning with tiles of f16, for a device that computes with them.
-func (t Tuning) Halved() Tuning {
-	if t.Tile.Rows > 0 {
-		t.Tile = halfTile
-	}
-	return t
-}
-
 // Bindings of attend_token, more than every device has.
 const tokenInputs, tokenOutputs = 6, 6
 

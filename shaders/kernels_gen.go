@@ -886,6 +886,74 @@ func (k MatmulHalf) Call(v Variant) (Call, error) {
 	return matmulHalfInfo.call(v, []uint32{k.Lanes, k.PlaneLanes, k.Run, k.Rows, k.TileRows, k.TileCols, k.OwnRows, k.OwnCols, k.Epilogue, k.Biased, k.Outs, k.Normed}, push, []vk.Range{k.Step, k.W, k.S, k.X, k.Norm, k.Bias, k.Res, k.Y})
 }
 
+// MatmulMatrix binds matmul_matrix.comp.
+//
+// matmul_half.comp by cooperative matrices: subgroups multiply pieces of the tile, M x K of weights with K x N of activations,
+// of f16 into f32, by what a device has for that. Its compiler knows them as NVIDIA's, the generator makes Khronos' of them.
+// For devices with VK_KHR_cooperative_matrix of such a size. Twin: ref/matmul.go
+type MatmulMatrix struct {
+	Lanes      uint32 // workgroup size
+	PlaneLanes uint32 // invocations of matmul.comp that the planes are made for
+	Run        uint32 // of them, how many share a weight row
+	Rows       uint32 // weight rows per such invocation
+	TileRows   uint32 // weight rows per workgroup
+	TileCols   uint32 // activation rows per workgroup, a divisor of its size
+	OwnRows    uint32 // weight rows per subgroup, a multiple of M
+	OwnCols    uint32 // activation rows per subgroup, a multiple of N
+	Epilogue   uint32 // 0 y = p; 1 y = res + p; 2 y = silu(p[2i]) p[2i+1]; 3 y = silu(p) res
+	Biased     uint32 // 1: p has Bias added
+	Outs       uint32 // 1: the activation rows are those whose logits are wanted
+	Normed     uint32 // elements of x that count for its norm, 0: x is taken as it is; with OUTS the rows of x are then the step's
+	M          uint32 // of the matrices: weight rows, an even number,
+	N          uint32 // activation rows
+	K          uint32 // and columns, a divisor of 32
+
+	Blocks  uint32  // of 32 columns, a multiple of RUN
+	First   uint32  // first row of this slice of the matrix
+	Height  uint32  // rows of the slice's planes
+	Count   uint32  // rows of the whole matrix
+	XStride uint32  // vec4 per row of x
+	XOffset uint32  // vec4 before this matrix's first input in a row of x
+	YStride uint32  // f32 per row of y and res
+	YOffset uint32  // f32 before this matrix's first output in a row of y and res
+	Eps     float32 // of the norm
+
+	Step vk.Range
+	W    vk.Range // weight plane
+	S    vk.Range // scale plane
+	X    vk.Range // (rows, x_stride) f32, zero past the columns
+	Norm vk.Range // (columns) f32, zero past them
+	Bias vk.Range // (count) f32
+	Res  vk.Range // (rows, y_stride) f32
+	Y    vk.Range // (rows, y_stride) f32
+}
+
+var matmulMatrixInfo = info{name: "matmul_matrix", weights: true, cache: false, push: 36, count: 15, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},  // Step
+	{vk.RGBA32Uint, Read},  // W
+	{vk.RGBA32Uint, Read},  // S
+	{vk.RGBA32Float, Read}, // X
+	{vk.RGBA32Float, Read}, // Norm
+	{vk.R32Float, Read},    // Bias
+	{vk.R32Float, Read},    // Res
+	{vk.R32Float, Write},   // Y
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k MatmulMatrix) Call(v Variant) (Call, error) {
+	push := make([]byte, 36)
+	binary.LittleEndian.PutUint32(push[0:], k.Blocks)
+	binary.LittleEndian.PutUint32(push[4:], k.First)
+	binary.LittleEndian.PutUint32(push[8:], k.Height)
+	binary.LittleEndian.PutUint32(push[12:], k.Count)
+	binary.LittleEndian.PutUint32(push[16:], k.XStride)
+	binary.LittleEndian.PutUint32(push[20:], k.XOffset)
+	binary.LittleEndian.PutUint32(push[24:], k.YStride)
+	binary.LittleEndian.PutUint32(push[28:], k.YOffset)
+	binary.LittleEndian.PutUint32(push[32:], math.Float32bits(k.Eps))
+	return matmulMatrixInfo.call(v, []uint32{k.Lanes, k.PlaneLanes, k.Run, k.Rows, k.TileRows, k.TileCols, k.OwnRows, k.OwnCols, k.Epilogue, k.Biased, k.Outs, k.Normed, k.M, k.N, k.K}, push, []vk.Range{k.Step, k.W, k.S, k.X, k.Norm, k.Bias, k.Res, k.Y})
+}
+
 // MatmulTile binds matmul_tile.comp.
 //
 // matmul.comp for many activation rows on GPUs: y[c][row] = sum over k of w[row][k] x[c][k], then the epilogue; x may be normed

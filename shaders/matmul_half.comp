@@ -41,12 +41,15 @@ IN_FLOAT(5, Bias)                                      // (count) f32
 IN_FLOAT(6, Res)                                       // (rows, y_stride) f32
 layout(binding = 7) writeonly buffer Y { float y[]; }; // (rows, y_stride) f32
 
-#define ELEMENT float16_t
-#define ELEMENT4 f16vec4
 const bool HALVES = true;
+shared f16vec4 w_tile[32 * TILE_ROWS / 4]; // (32 columns, TILE_ROWS)
+shared f16vec4 x_tile[32 * TILE_COLS / 4]; // (32 columns, TILE_COLS)
 #include "include/weights.glsl"
 #include "include/epilogue.glsl"
 #include "include/tile.glsl"
 #include "include/outer.glsl"
+
+void put_weight(uint i, float v) { w_tile[i / 4][i % 4] = float16_t(v); }
+void put_activation(uint i, float v) { x_tile[i / 4][i % 4] = float16_t(v); }
 
 void main() { multiply(); }

@@ -42,12 +42,15 @@ IN_FLOAT(5, Bias)                                      // (count) f32
 IN_FLOAT(6, Res)                                       // (rows, y_stride) f32
 layout(binding = 7) writeonly buffer Y { float y[]; }; // (rows, y_stride) f32
 
-#define ELEMENT float
-#define ELEMENT4 vec4
 const bool HALVES = false;
+shared vec4 w_tile[32 * TILE_ROWS / 4]; // (32 columns, TILE_ROWS)
+shared vec4 x_tile[32 * TILE_COLS / 4]; // (32 columns, TILE_COLS)
 #include "include/weights.glsl"
 #include "include/epilogue.glsl"
 #include "include/tile.glsl"
 #include "include/outer.glsl"
+
+void put_weight(uint i, float v) { w_tile[i / 4][i % 4] = v; }
+void put_activation(uint i, float v) { x_tile[i / 4][i % 4] = v; }
 
 void main() { multiply(); }

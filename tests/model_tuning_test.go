@@ -84,7 +84,7 @@ func TestGPUTuningAgreesWithTheReference(t *testing.T) {
 					t.Error("products of 7 rows are done as those of 3")
 				}
 				if info.Features.Float16 {
-					tuned.Tuning = tuned.Tuning.Halved()
+					tuned.Tuning = tuned.Tuning.Halved(info)
 					tuned.Tuning.Tile.From = 5
 					if slices.Equal(agrees(7, errorHalf), whole) {
 						t.Error("tiles of f16 compute as those of f32")

@@ -104,7 +104,7 @@ func matmulCases(l launch) (all []opCase) {
 	return all
 }
 
-// tileCases are those of matmul_tile and matmul_half, on planes that are packed for matmul.
+// tileCases are those of matmul_tile, matmul_half and matmul_matrix, on planes that are packed for matmul.
 func tileCases(l launch) (all []opCase) {
 	if l.form != shaders.Shared {
 		return nil
@@ -117,18 +117,22 @@ func tileCases(l launch) (all []opCase) {
 		{share: 2, epilogue: ref.SiluMul, outs: true, tile: runtime.Tile{Rows: 32, Cols: 16, OwnRows: 4, OwnCols: 4}},
 	}
 	for i, w := range shaders.WeightTypes {
-		for _, half := range []bool{false, true} {
-			if half && !l.info.Features.Float16 {
+		for form := range 3 { // f32, f16, matrices of f16
+			c := kinds[(i+l.lanes/32+form)%len(kinds)]
+			c.weight, c.perLane, c.tile.Half = w, 4+i%2*4, form > 0
+			if m := l.info.Limits.Matrix; form == 2 {
+				c.tile.Matrix, c.tile.Subgroup = [3]int{int(m[0]), int(m[1]), int(m[2])}, int(l.info.Limits.SubgroupSize)
+				c.tile.OwnRows, c.tile.OwnCols, c.tile.Cols = c.tile.Rows/2, 16, 16*(1+i%2) // a subgroup beside another, and below
+			}
+			if c.tile.Half && !l.info.Features.Float16 || form == 2 && c.tile.Matrix[0] == 0 {
 				continue
 			}
-			c := kinds[(i+l.lanes/32+int(word(half)))%len(kinds)]
-			c.weight, c.perLane, c.tile.Half = w, 4+i%2*4, half
 			group := c.perLane * l.lanes / c.share
 			if c.epilogue == ref.SiluPair {
 				group /= 2
 			}
 			shapes := []matmulCase{{rows: 1, blocks: 1, many: 5}, {rows: group + 5, blocks: 3, many: c.tile.Cols + 3, sliced: true}}
-			if half { // where terms cancel out or weights are too small for f16 a single row has no digits left
+			if c.tile.Half { // where terms cancel out or weights are too small for f16 a single row has no digits left
 				shapes[0].rows = 2*group + 1
 			}
 			for _, shape := range shapes {
@@ -290,7 +294,7 @@ func (c matmulCase) run(b *bench, l launch) error {
 			groups = ceil(len(order), group) - i
 		}
 		if c.tile.Rows > 0 {
-			r.add(inTiles(k, c.tile, groups*group), c.weight, "", ceil(groups*group, c.tile.Rows)+1, ceil(c.many, c.tile.Cols)+1, 1)
+			r.add(c.tile.Of(k, groups*group), c.weight, "", ceil(groups*group, c.tile.Rows)+1, ceil(c.many, c.tile.Cols)+1, 1)
 		} else {
 			r.add(k, c.weight, "", groups, ceil(c.many, c.cols)+1, 1)
 		}
@@ -320,19 +324,6 @@ func (c matmulCase) run(b *bench, l launch) error {
 		most = halfError
 	}
 	return compare("y", r.floats(y), want, most)
-}
-
-// inTiles is the product k of planes with so many rows.
-func inTiles(k shaders.Matmul, t runtime.Tile, height int) shaders.Kernel {
-	tiled := shaders.MatmulTile{Lanes: uint32(t.Lanes()), PlaneLanes: k.Lanes, Run: k.Run, Rows: k.Rows,
-		TileRows: uint32(t.Rows), TileCols: uint32(t.Cols), OwnRows: uint32(t.OwnRows), OwnCols: uint32(t.OwnCols),
-		Epilogue: k.Epilogue, Biased: k.Biased, Outs: k.Outs, Normed: k.Normed,
-		Blocks: k.Steps * k.Run, First: k.First, Height: uint32(height), Count: k.Count, XStride: k.XStride, XOffset: k.XOffset, YStride: k.YStride, YOffset: k.YOffset, Eps: k.Eps,
-		Step: k.Step, W: k.W, S: k.S, X: k.X, Norm: k.Norm, Bias: k.Bias, Res: k.Res, Y: k.Y}
-	if t.Half {
-		return shaders.MatmulHalf(tiled)
-	}
-	return tiled
 }
 
 // attention makes random parts of attention, after so many vec4 in each row, and the rows that they merge to, zero from the

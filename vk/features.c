@@ -11,6 +11,8 @@ static const struct {
 	{EXT_DOT, VK_API_VERSION_1_3, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME},
 	{EXT_SUBGROUP_SIZE, VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME},
 	{EXT_BUDGET, 0, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME},
+	{EXT_COOPERATIVE, 0, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME},
+	{EXT_MEMORY_MODEL, VK_API_VERSION_1_2, VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME},
 };
 enum { KNOWN = sizeof known / sizeof *known };
 
@@ -56,10 +58,32 @@ void shim_query_features(shim_instance *in, VkPhysicalDevice physical, uint32_t 
 	if (extensions & EXT_SUBGROUP_SIZE) {
 		chain(&f->core, &f->subgroup_size, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
 	}
+	if (extensions & EXT_COOPERATIVE) chain(&f->core, &f->cooperative, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR);
+	if (extensions & EXT_MEMORY_MODEL) chain(&f->core, &f->memory_model, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES);
 	in->GetPhysicalDeviceFeatures2(physical, &f->core);
+	f->cooperative.cooperativeMatrixRobustBufferAccess = VK_FALSE;
 	// Of the core features only these: others, such as robust buffer access, cost speed.
 	VkPhysicalDeviceFeatures wanted = {.shaderInt16 = f->core.features.shaderInt16, .shaderInt64 = f->core.features.shaderInt64};
 	f->core.features = wanted;
+}
+
+// The largest matrices of f16 with sums of f32 that a subgroup multiplies, of those that divide 16 x 16, and 32 columns.
+static void find_matrix(shim_instance *in, VkPhysicalDevice physical, shim_info *out) {
+	VkCooperativeMatrixPropertiesKHR list[64];
+	uint32_t count = 64;
+	for (uint32_t i = 0; i < count; i++) list[i] = (VkCooperativeMatrixPropertiesKHR){.sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR};
+	if (!in->GetPhysicalDeviceCooperativeMatrixPropertiesKHR || in->GetPhysicalDeviceCooperativeMatrixPropertiesKHR(physical, &count, list) < 0) return;
+	for (uint32_t i = 0; i < count; i++) {
+		VkCooperativeMatrixPropertiesKHR *p = &list[i];
+		int fits = p->MSize > 1 && p->NSize && p->KSize && 16 % p->MSize == 0 && 16 % p->NSize == 0 && 32 % p->KSize == 0;
+		int halves = p->AType == VK_COMPONENT_TYPE_FLOAT16_KHR && p->BType == VK_COMPONENT_TYPE_FLOAT16_KHR;
+		int sums = p->CType == VK_COMPONENT_TYPE_FLOAT32_KHR && p->ResultType == VK_COMPONENT_TYPE_FLOAT32_KHR;
+		if (!fits || !halves || !sums || p->scope != VK_SCOPE_SUBGROUP_KHR) continue;
+		if (p->MSize * p->NSize * p->KSize <= out->matrix[0] * out->matrix[1] * out->matrix[2]) continue;
+		out->matrix[0] = p->MSize;
+		out->matrix[1] = p->NSize;
+		out->matrix[2] = p->KSize;
+	}
 }
 
 static void find_queue(shim_instance *in, VkPhysicalDevice physical, shim_info *out) {
@@ -116,6 +140,7 @@ void shim_describe(shim_instance *in, VkPhysicalDevice physical, shim_info *out)
 	out->integer_dot &= f.integer_dot.shaderIntegerDotProduct;
 	out->subgroup_size_control = f.subgroup_size.subgroupSizeControl;
 	out->memory_budget = extensions & EXT_BUDGET ? 1 : 0;
+	if (f.cooperative.cooperativeMatrix && f.memory_model.vulkanMemoryModel && out->float16) find_matrix(in, physical, out);
 
 	VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
 	VkPhysicalDeviceMemoryProperties2 memory = {

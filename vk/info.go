@@ -43,6 +43,7 @@ type Limits struct {
 	MaxAllocation     int64     `json:"max_allocation"`      // bytes of one buffer
 	StorageAlign      int64     `json:"storage_align"`       // bytes, of a storage binding's offset
 	TexelAlign        int64     `json:"texel_align"`         // bytes, of a texel binding's offset
+	Matrix            [3]uint32 `json:"matrix"`              // cooperative matrices of f16 with sums of f32: M x K by K x N, as M, N, K; 0 = none
 	TimestampPeriod   float64   `json:"timestamp_period"`    // ns per tick, 0 = no timestamps
 }
 
@@ -120,6 +121,7 @@ func limits(c *C.shim_info) Limits {
 		TexelAlign:       int64(l.minTexelBufferOffsetAlignment),
 	}
 	for i := range 3 {
+		out.Matrix[i] = uint32(c.matrix[i])
 		out.MaxGroupSize[i] = uint32(l.maxComputeWorkGroupSize[i])
 		out.MaxGroups[i] = uint32(l.maxComputeWorkGroupCount[i])
 	}

@@ -185,6 +185,8 @@ func (d *Device) checkModule(m *Module, constants []uint32) error {
 	switch {
 	case len(m.Code) < 20 || len(m.Code)%4 != 0 || binary.LittleEndian.Uint32(m.Code) != spirvMagic:
 		return fmt.Errorf("%d bytes of code are not SPIR-V", len(m.Code))
+	case m.Lacks(d.Info) != "":
+		return fmt.Errorf("the kernel needs %s, which the device does not have", m.Lacks(d.Info))
 	case len(constants) != m.Constants:
 		return fmt.Errorf("%d constants, want %d", len(constants), m.Constants)
 	case m.PushBytes%4 != 0 || m.PushBytes < 0 || m.PushBytes > int(l.MaxPushBytes):

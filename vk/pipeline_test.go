@@ -140,3 +140,42 @@ func TestNewPipelineRefusesWhatTheDeviceCannotRun(t *testing.T) {
 		}
 	})
 }
+
+// A kernel that asks for more than the device has is refused by name, before the driver sees it.
+func TestKernelsThatNeedMoreThanTheDeviceHasAreRefused(t *testing.T) {
+	plain := *module(t, "scale")
+	asking := func(capability uint32) *vk.Module {
+		m := plain
+		m.Code = append(append(bytes.Clone(plain.Code[:20]), words(2<<16|17, capability)...), plain.Code[20:]...)
+		return &m
+	}
+	const float16, matrices = 9, 6022
+	less, more := vk.DeviceInfo{}, vk.DeviceInfo{}
+	more.Features.Float16, more.Limits.Matrix = true, [3]uint32{16, 16, 16}
+	for _, c := range []struct {
+		m          *vk.Module
+		less, more string
+	}{
+		{&plain, "", ""},
+		{asking(float16), "shaderFloat16", ""},
+		{asking(matrices), "VK_KHR_cooperative_matrix", ""},
+	} {
+		if got := c.m.Lacks(less); (got == "") != (c.less == "") || !strings.Contains(got, c.less) {
+			t.Errorf("lacks %q, want %q", got, c.less)
+		}
+		if got := c.m.Lacks(more); got != c.more {
+			t.Errorf("lacks %q, want %q", got, c.more)
+		}
+	}
+	drivers.Each(t, func(t *testing.T, d *vk.Device) {
+		if d.Info.Limits.Matrix[0] > 0 {
+			return
+		}
+		if p, err := d.NewPipeline(asking(matrices), []uint32{32, 1}); err == nil {
+			p.Free()
+			t.Error("a kernel with cooperative matrices was compiled")
+		} else if !strings.Contains(err.Error(), "VK_KHR_cooperative_matrix") {
+			t.Error(err)
+		}
+	})
+}

@@ -45,6 +45,7 @@ typedef struct {
 	uint64_t budget[VK_MAX_MEMORY_HEAPS];   // bytes this process may use, and
 	uint64_t usage[VK_MAX_MEMORY_HEAPS];    // those it uses; both valid if memory_budget
 	uint32_t subgroup_size, subgroup_operations; // operations in compute, else 0
+	uint32_t matrix[3];                     // M, N, K of cooperative matrices of f16 with sums of f32; 0 = none
 	uint32_t queue_family, timestamp_bits;  // queue_family is UINT32_MAX when none computes
 	uint32_t storage16, storage8, float16, int8, int16, int64, integer_dot, subgroup_size_control, memory_budget;
 } shim_info;

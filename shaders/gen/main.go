@@ -180,6 +180,9 @@ func (k *kernel) compile(f form, weight, cache string) error {
 		name += "." + cache
 	}
 	code, err := glslc(append(f.arguments(weight, cache), "-O", k.file, "-o", "-"))
+	if err == nil {
+		code, err = khronos(code)
+	}
 	if err != nil {
 		return err
 	}

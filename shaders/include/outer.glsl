@@ -28,10 +28,7 @@ void multiply() {
         add_tile(row, col);
         barrier(); // nobody needs it any more
     }
-    if (HALVES) {
-        found[mine].x = undo; // the same from every invocation
-        barrier();
-    }
+    close_tile();
     [[unroll]] for (uint c = 0; c < OWN_COLS; c++) {
         uint of = (c / 4 * COLS_APART + col) * 4 + c % 4, base = (col0 + of) * push.y_stride + push.y_offset;
         if (col0 + of >= rows) continue;

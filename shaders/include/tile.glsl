@@ -1,14 +1,14 @@
 // A tile of a product with many activation rows: a workgroup goes along the columns, a block of 32 at a time, and unpacks
 // the weights of TILE_ROWS rows and the activations of TILE_COLS rows once for all its invocations. The kernel that includes
-// it has the constants, push constants, inputs and outputs that are named here, and says what a tile holds: ELEMENT, its
-// vector of four ELEMENT4, and whether that is f16 (HALVES). TILE_COLS is a divisor of the workgroup's size.
+// it has the constants, push constants, inputs and outputs that are named here, TILE_COLS being a divisor of the workgroup's
+// size, and says where a tile lies in shared memory and whether it holds f16 (HALVES).
 //
 // Where the tile holds f16, the activations of a row are divided by the power of two above the largest of them: no f16
 // overflows then, and what is lost of the small ones is small beside the large ones.
+void put_weight(uint i, float v);     // element i of (32 columns, TILE_ROWS)
+void put_activation(uint i, float v); // element i of (32 columns, TILE_COLS)
 
-shared ELEMENT4 w_tile[32 * TILE_ROWS / 4]; // (32 columns, TILE_ROWS)
-shared ELEMENT4 x_tile[32 * TILE_COLS / 4]; // (32 columns, TILE_COLS)
-shared vec2 found[256];                     // of each invocation, before and after the tiles
+shared vec2 found[256]; // of each invocation, before and after the tiles
 
 uint mine, from; // the invocation's column of x_tile, and the first vec4 of that activation row
 float factor;    // of its elements: the norm, and where the tile holds f16 the power of two
@@ -56,14 +56,21 @@ void fill_tile(uint tile0, uint block, uint blocks) {
     for (uint i = lane; i < TILE_ROWS * 4; i += lanes) { // neighbours write to neighbouring banks
         uint r = i % TILE_ROWS, k = i / TILE_ROWS * 8, row = min(row_of(tile0 + r), push.height - 1);
         float v[EIGHT] = weights_of(place(row, block, blocks, PLANE_LANES, RUN, ROWS, WORDS, SCALES), block, k, PLANE_LANES, RUN);
-        [[unroll]] for (uint e = 0; e < EIGHT; e++) w_tile[((k + e) * TILE_ROWS + r) / 4][r % 4] = ELEMENT(v[e]);
+        [[unroll]] for (uint e = 0; e < EIGHT; e++) put_weight((k + e) * TILE_ROWS + r, v[e]);
     }
     for (uint i = lane; i < TILE_COLS * 8; i += lanes) {
         uint k = i / TILE_COLS;
         vec4 v = LOAD(X, from + block * 8 + k) * factor;
         if (NORMED > 0) v *= LOAD(Norm, block * 8 + k);
-        [[unroll]] for (uint e = 0; e < 4; e++) x_tile[((k * 4 + e) * TILE_COLS + mine) / 4][mine % 4] = ELEMENT(v[e]);
+        [[unroll]] for (uint e = 0; e < 4; e++) put_activation((k * 4 + e) * TILE_COLS + mine, v[e]);
     }
+}
+
+// What the products with each activation row of the tile are multiplied by lies in `found` behind this.
+void close_tile() {
+    if (!HALVES) return;
+    found[mine].x = undo; // the same from every invocation of the row
+    barrier();            // all are there
 }
 
 // Products of rows `row`, an even one, and row + 1 of the tiles, in the row of y and Res that begins at `base`.

@@ -1,0 +1,50 @@
+package runtime
+
+import (
+	"testing"
+
+	"vkdecode/shaders"
+	"vkdecode/vk"
+)
+
+// Whatever a GPU's subgroups and matrices are, tiles are such as the kernels can divide among a workgroup that the device
+// takes, in the shared memory that every device has.
+func TestTilesFitEveryDevice(t *testing.T) {
+	const everyDevice = 16 << 10 // bytes of shared memory
+	matrices := 0
+	for _, subgroup := range []uint32{4, 8, 16, 32, 64, 128} {
+		for _, invocations := range []uint32{128, 256, 1024} {
+			for _, m := range [][3]uint32{{}, {8, 8, 8}, {16, 16, 16}, {8, 16, 16}, {16, 8, 32}} {
+				info := vk.DeviceInfo{Kind: "discrete", Limits: vk.Limits{SubgroupSize: subgroup, MaxInvocations: invocations, Matrix: m}}
+				whole := TuningIn(info, shaders.Shared)
+				for _, tile := range []Tile{whole.Tile, whole.Halved(info).Tile} {
+					lanes, per := tile.Lanes(), 4
+					element, pieces := 4, 0
+					if tile.Half {
+						element = 2
+					}
+					if tile.Matrix[0] > 0 {
+						matrices++
+						per = 0
+						pieces = 4 * tile.Rows / tile.OwnRows * (tile.Cols / tile.OwnCols) * tile.Matrix[0] * tile.Matrix[1]
+						if tile.OwnRows%tile.Matrix[0] > 0 || tile.OwnCols%tile.Matrix[1] > 0 || 32%tile.Matrix[2] > 0 {
+							t.Errorf("%+v: not whole matrices", tile)
+						}
+					}
+					if per > 0 && (tile.OwnRows%per > 0 || tile.OwnCols%per > 0) || tile.Rows%tile.OwnRows > 0 || tile.Cols%tile.OwnCols > 0 {
+						t.Errorf("%+v: cannot be divided", tile)
+					}
+					if lanes > int(min(invocations, mostLanes)) || lanes%tile.Cols > 0 {
+						t.Errorf("%+v: %d invocations, of %d", tile, lanes, invocations)
+					}
+					if bytes := 32*(tile.Rows+tile.Cols)*element + 8*mostLanes + pieces; bytes > everyDevice {
+						t.Errorf("%+v: %d bytes of shared memory", tile, bytes)
+					}
+				}
+			}
+		}
+	}
+	if matrices == 0 {
+		t.Error("no device multiplies matrices")
+	}
+}
