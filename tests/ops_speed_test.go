@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"vkdecode/ref"
 	"vkdecode/shaders"
@@ -13,7 +14,8 @@ import (
 )
 
 // BenchmarkProducts multiplies a matrix of every weight type by one and by four activation rows, in the form that the
-// device's tuning takes. It reports weights per second, and for one row the bytes of both planes.
+// device's tuning takes. It reports weights per second, and for one row the bytes of both planes and what share that is of
+// the rate at which a kernel that only reads gets through the weights, in turns with the product.
 func BenchmarkProducts(b *testing.B) {
 	const rows, columns, dispatches = 1536, 1536, 8
 	for _, driver := range drivers.Names() {
@@ -44,20 +46,38 @@ func BenchmarkProducts(b *testing.B) {
 					rig.add(k, w, "", groups, 1, 1)
 				}
 				bytes := int64(4 * (len(weights) + len(scales)) * groups)
+				reading := r.rig(l, stepRows(1))
+				const depth = 32
+				elements := len(weights) * groups / 4
+				read := shaders.Checksum{Lanes: uint32(l.lanes), Depth: depth, Count: uint32(elements), X: plane.Range, Y: reading.out("sums", ceil(elements, depth*l.lanes)*l.lanes).Range}
+				for range dispatches {
+					reading.add(read, "", "", ceil(elements, depth*l.lanes), 1, 1)
+				}
 				rig.submit() // compiles
+				reading.submit()
 				b.Run(fmt.Sprintf("%s/%s/%d", driver, w, cols), func(b *testing.B) {
-					if cols == 1 {
-						b.SetBytes(bytes * dispatches)
-					}
+					var multiplied, read time.Duration
 					for b.Loop() {
+						begin := time.Now()
 						rig.submit()
+						middle := time.Now()
+						reading.submit()
+						multiplied, read = multiplied+middle.Sub(begin), read+time.Since(middle)
 					}
-					b.ReportMetric(float64(b.N)*dispatches*rows*columns/b.Elapsed().Seconds()/1e9, "Gweights/s")
+					b.ReportMetric(float64(b.N)*dispatches*rows*columns/multiplied.Seconds()/1e9, "Gweights/s")
+					if cols == 1 {
+						rate := func(bytes int64, in time.Duration) float64 {
+							return float64(b.N) * dispatches * float64(bytes) / in.Seconds() / 1e9
+						}
+						b.ReportMetric(rate(bytes, multiplied), "GB/s")
+						b.ReportMetric(100*rate(bytes, multiplied)/rate(int64(4*len(weights)*groups), read), "%-of-reading")
+					}
 				})
 				if rig.err != nil {
 					b.Fatal(rig.err)
 				}
 				rig.free()
+				reading.free()
 			}
 		}
 	}
