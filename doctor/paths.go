@@ -211,18 +211,12 @@ func (x *Exam) halves(ctx context.Context, t runtime.Tuning) error {
 	if err != nil { // it will not be
 		return nil
 	}
-	r := Result{Check: halvedTiles, Role: Spare, Path: halvedTiles}
-	err = x.check(ctx, r, func() (finding, error) {
-		p, err := x.admit(t)
-		if err != nil {
-			return finding{}, err
-		}
-		defer p.close()
+	passes, err := x.admitted(ctx, Result{Check: halvedTiles, Role: Spare, Path: halvedTiles}, t, func(p *patient) (finding, error) {
 		f, err := p.mixed(ctx, x.reference, pathType)
 		f.bound = halvedBound
 		return f, err
 	})
-	if err == nil && !x.report.Results[len(x.report.Results)-1].Passes {
+	if err == nil && !passes {
 		x.report.Off = append(x.report.Off, halvedTiles)
 	}
 	return err
@@ -231,12 +225,7 @@ func (x *Exam) halves(ctx context.Context, t runtime.Tuning) error {
 // try checks a path under a tuning that takes it: logits of tokens and chunks, and then, in the run whose scores are
 // kept, what h2o leaves of them. An optional path that fails is noted as off.
 func (x *Exam) try(ctx context.Context, r Result, t runtime.Tuning) (passes bool, err error) {
-	err = x.check(ctx, r, func() (finding, error) {
-		p, err := x.admit(t)
-		if err != nil {
-			return finding{}, err
-		}
-		defer p.close()
+	passes, err = x.admitted(ctx, r, t, func(p *patient) (finding, error) {
 		f, err := p.mixed(ctx, x.reference, pathType)
 		if err != nil || !f.passes() {
 			return f, err
@@ -254,14 +243,26 @@ func (x *Exam) try(ctx context.Context, r Result, t runtime.Tuning) (passes bool
 		}
 		return f, nil
 	})
+	if err == nil && !passes && r.Role == Optional {
+		x.report.Off = append(x.report.Off, r.Path)
+	}
+	return passes, err
+}
+
+// admitted makes a check on the built-in model, loaded under a tuning, and tells whether it passes.
+func (x *Exam) admitted(ctx context.Context, r Result, t runtime.Tuning, find func(*patient) (finding, error)) (passes bool, err error) {
+	err = x.check(ctx, r, func() (finding, error) {
+		p, err := x.admit(t)
+		if err != nil {
+			return finding{}, err
+		}
+		defer p.close()
+		return find(p)
+	})
 	if err != nil {
 		return false, err
 	}
-	passes = x.report.Results[len(x.report.Results)-1].Passes
-	if !passes && r.Role == Optional {
-		x.report.Off = append(x.report.Off, r.Path)
-	}
-	return passes, nil
+	return x.report.Results[len(x.report.Results)-1].Passes, nil
 }
 
 // halvedBound is what logits may differ where the factors of products are rounded to f16, which changes each by up to 2^-11
