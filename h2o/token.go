@@ -100,7 +100,8 @@ func (c *Cache) LinkedIterations() int {
 	if int(l.wide) < c.engine.Tuning.Lanes { // sums over lanes at the end
 		begun += int(l.tile) * ceil(l.pad, int(l.wide))
 	}
-	sum := c.LinkedGroups() * (ceil(int(l.splits), c.engine.Tuning.Ranges) + begun)
+	walk := ceil(int(l.splits), c.engine.Tuning.Ranges)
+	sum := c.LinkedGroups() * (walk + ceil(walk, c.engine.Tuning.Lanes) + begun)
 	if l.scored == 1 {
 		sum += c.geometry.Layers[0].Query * (ceil(int(l.splits), c.engine.Tuning.Lanes) + 2*c.engine.Tuning.Ranges + 5)
 	}

@@ -49,7 +49,7 @@ shared f16vec4 x_tile[32 * TILE_COLS / 4]; // (32 columns, TILE_COLS)
 #include "include/tile.glsl"
 #include "include/outer.glsl"
 
-void put_weight(uint i, float v) { w_tile[i / 4][i % 4] = float16_t(v); }
+void put_weight(uint i, float v) { w_tile[i / 4][i % 4] = float16_t(clamp(v, -65504.0, 65504.0)); } // an infinity would poison the sums
 void put_activation(uint i, float v) { x_tile[i / 4][i % 4] = float16_t(v); }
 
 void main() { multiply(); }

@@ -56,7 +56,7 @@ shared float pieces[TILE_ROWS / OWN_ROWS * (TILE_COLS / OWN_COLS) * M * N]; // (
 #include "include/epilogue.glsl"
 #include "include/tile.glsl"
 
-void put_weight(uint i, float v) { w_tile[i] = float16_t(v); }
+void put_weight(uint i, float v) { w_tile[i] = float16_t(clamp(v, -65504.0, 65504.0)); } // an infinity would poison the sums
 void put_activation(uint i, float v) { x_tile[i] = float16_t(v); }
 
 void main() {

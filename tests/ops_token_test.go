@@ -37,10 +37,14 @@ func tokenCases(l launch) (all []opCase) {
 		}
 		c.cache = cacheTypes[(i+i/2+int(l.form)+l.lanes/64)%2].name // those without scales
 		split := c.depth * l.lanes
-		for _, seqs := range [][]sequence{
+		steps := [][]sequence{
 			{{rows: 1}}, {{live: split - 1, rows: 1}}, {{live: 3*split*c.ranges + 3, rows: 1}},
 			{{live: 5, rows: 1}, {live: 9}, {rows: 1}, {live: split, rows: 1}},
-		} {
+		}
+		if c.scored && c.ranges == 1 { // more splits than lanes, which keep a peak each
+			steps = append(steps, []sequence{{live: (l.lanes+2)*split + 3, rows: 1}})
+		}
+		for _, seqs := range steps {
 			c.seqs = seqs
 			all = append(all, c)
 		}

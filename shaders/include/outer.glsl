@@ -1,9 +1,9 @@
 // What invocations make of the tiles of include/tile.glsl: of every column the outer product of OWN_ROWS weights and OWN_COLS
 // activations is added. Rows and columns come in fours, neighbouring fours go to neighbouring invocations.
 float acc[OWN_COLS * OWN_ROWS];
+const uint ROWS_APART = TILE_ROWS / OWN_ROWS, COLS_APART = TILE_COLS / OWN_COLS; // of an invocation's fours, in fours
 
 void add_tile(uint row, uint col) { // the invocation's first fours of each
-    const uint ROWS_APART = TILE_ROWS / OWN_ROWS, COLS_APART = TILE_COLS / OWN_COLS;
     [[dont_unroll]] for (uint k = 0; k < 32; k++) {
         vec4 w[OWN_ROWS / 4];
         [[unroll]] for (uint i = 0; i < OWN_ROWS / 4; i++) w[i] = vec4(w_tile[k * (TILE_ROWS / 4) + i * ROWS_APART + row]);
@@ -18,7 +18,6 @@ void add_tile(uint row, uint col) { // the invocation's first fours of each
 void multiply() {
     uint rows = OUTS == 1 ? step_outs() : step_rows(), tile0 = gl_WorkGroupID.x * TILE_ROWS, col0 = gl_WorkGroupID.y * TILE_COLS;
     if (col0 >= rows || step_done()) return;
-    const uint ROWS_APART = TILE_ROWS / OWN_ROWS, COLS_APART = TILE_COLS / OWN_COLS;
     uint lane = gl_LocalInvocationID.x, row = lane % ROWS_APART, col = lane / ROWS_APART;
     [[unroll]] for (uint i = 0; i < OWN_COLS * OWN_ROWS; i++) acc[i] = 0;
     open_tile(col0, rows, push.blocks);

@@ -22,6 +22,9 @@ vec4 rotated(uint x, uint head, uint quad, uint pos) {
     return quad < ROPE_DIM / 4 ? w : v;
 }
 
+// Whether a tile has a head. No test where all tiles have all: lavapipe would mask every store.
+bool there(uint head, uint head_end) { return GROUP % HEAD_TILE == 0 || head < head_end; }
+
 // Of row `row`, whose activations begin at vec4 x, whose heads in Parts, E and Peaks come behind so many, and whose layer's
 // heads begin at `entry` of Table. Tiles count on from one KV head to the next.
 void attend(uint row, uint range, uint tiled, uint x, uint heads, uint entry) {
@@ -90,71 +93,77 @@ void attend(uint row, uint range, uint tiled, uint x, uint heads, uint entry) {
     }
     if (split < end) {
         [[dont_unroll]] do {
-            uint first = split * DEPTH * lanes;
-            float e[DEPTH * HEAD_TILE], most[HEAD_TILE];
-            [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) most[t] = peak[t];
-            [[unroll]] for (uint s = 0; s < DEPTH; s++) {
-                uint slot = first + s * lanes + lane, at = h.offset + min(slot, last);
-                float dots[HEAD_TILE];
-                [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) dots[t] = 0;
-                [[unroll]] for (uint p = 0; p < PACKS; p++) {
-                    float k[PACK] = unpack(LOAD(K, at * PACKS + p));
+            uint run = split, run_end = min(run + lanes, end);
+            float ms[HEAD_TILE]; // of the lane's split of the run: lavapipe stores lane by lane, so m waits until every lane has one
+            [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) ms[t] = 0;
+            [[dont_unroll]] do {
+                uint first = split * DEPTH * lanes;
+                float e[DEPTH * HEAD_TILE], most[HEAD_TILE];
+                [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) most[t] = peak[t];
+                [[unroll]] for (uint s = 0; s < DEPTH; s++) {
+                    uint slot = first + s * lanes + lane, at = h.offset + min(slot, last);
+                    float dots[HEAD_TILE];
+                    [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) dots[t] = 0;
+                    [[unroll]] for (uint p = 0; p < PACKS; p++) {
+                        float k[PACK] = unpack(LOAD(K, at * PACKS + p));
+                        [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
+                            float part = 0; // shorter sums round less
+                            [[unroll]] for (uint i = 0; i < PACK; i++) part += k[i] * q[t * QUADS + (p * PACK + i) / 4][i % 4];
+                            dots[t] += part;
+                        }
+                    }
                     [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
-                        float part = 0; // shorter sums round less
-                        [[unroll]] for (uint i = 0; i < PACK; i++) part += k[i] * q[t * QUADS + (p * PACK + i) / 4][i % 4];
-                        dots[t] += part;
+                        float logit = slot < fresh ? dots[t] : slot == fresh ? own[t] : NEVER;
+                        e[s * HEAD_TILE + t] = logit;
+                        most[t] = max(most[t], logit);
                     }
                 }
                 [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
-                    float logit = slot < fresh ? dots[t] : slot == fresh ? own[t] : NEVER;
-                    e[s * HEAD_TILE + t] = logit;
-                    most[t] = max(most[t], logit);
+                    most[t] = reduce_max(most[t]);
+                    float shrink = exp_of(peak[t] - most[t]);
+                    peak[t] = most[t];
+                    sum[t] *= shrink;
+                    [[unroll]] for (uint i = 0; i < OWN * PACK; i++) o_sum[t * OWN * PACK + i] *= shrink;
+                    if (lane == split - run) ms[t] = peak[t];
                 }
-            }
-            [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
-                most[t] = reduce_max(most[t]);
-                float shrink = exp_of(peak[t] - most[t]);
-                peak[t] = most[t];
-                sum[t] *= shrink;
-                [[unroll]] for (uint i = 0; i < OWN * PACK; i++) o_sum[t * OWN * PACK + i] *= shrink;
-                uint head = head0 + t;
-                if (SCORED == 1 && lane == 0 && head < head_end) peaks[(heads + head) * push.splits + split] = peak[t];
-            }
-            [[unroll]] for (uint s = 0; s < DEPTH; s++) {
-                uint slot = first + s * lanes + lane;
-                vec4 weights = vec4(0);
+                [[unroll]] for (uint s = 0; s < DEPTH; s++) {
+                    uint slot = first + s * lanes + lane;
+                    vec4 weights = vec4(0);
+                    [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
+                        float w = exp_of(e[s * HEAD_TILE + t] - peak[t]);
+                        sum[t] += w;
+                        e[s * HEAD_TILE + t] = w;
+                        weights[t] = slot < fresh ? w : 0; // v of the new token may not be there yet
+                    }
+                    hold(weights);
+                    [[unroll]] for (uint l = 0; l < lanes; l += lanes / WIDE) {
+                        uint from = WIDE == lanes ? l : l + lane / WIDE;
+                        vec4 w = held(from);
+                        uint at = h.offset + min(first + s * lanes + from, last);
+                        [[unroll]] for (uint o = 0; o < OWN; o++) {
+                            float v[PACK] = unpack(LOAD(V, at * PACKS + min(o * WIDE + lane % WIDE, PACKS - 1)));
+                            [[unroll]] for (uint t = 0; t < HEAD_TILE; t++)
+                                [[unroll]] for (uint i = 0; i < PACK; i++) o_sum[(t * OWN + o) * PACK + i] += w[t] * v[i];
+                        }
+                    }
+                    release();
+                }
                 [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
-                    float w = exp_of(e[s * HEAD_TILE + t] - peak[t]);
-                    sum[t] += w;
-                    e[s * HEAD_TILE + t] = w;
-                    weights[t] = slot < fresh ? w : 0; // v of the new token may not be there yet
-                }
-                hold(weights);
-                [[unroll]] for (uint l = 0; l < lanes; l += lanes / WIDE) {
-                    uint from = WIDE == lanes ? l : l + lane / WIDE;
-                    vec4 w = held(from);
-                    uint at = h.offset + min(first + s * lanes + from, last);
-                    [[unroll]] for (uint o = 0; o < OWN; o++) {
-                        float v[PACK] = unpack(LOAD(V, at * PACKS + min(o * WIDE + lane % WIDE, PACKS - 1)));
-                        [[unroll]] for (uint t = 0; t < HEAD_TILE; t++)
-                            [[unroll]] for (uint i = 0; i < PACK; i++) o_sum[(t * OWN + o) * PACK + i] += w[t] * v[i];
+                    uint at = (heads + head0 + t) * push.stride + first + lane * DEPTH;
+                    if (SCORED == 0 || !there(head0 + t, head_end)) continue;
+                    if (DEPTH % 4 == 0) { // lavapipe stores lane by lane: four at once
+                        [[unroll]] for (uint s = 0; s < DEPTH; s += 4) {
+                            uint i = s * HEAD_TILE + t;
+                            e_out[(at + s) / 4] = vec4(e[i], e[i + HEAD_TILE], e[i + 2 * HEAD_TILE], e[i + 3 * HEAD_TILE]);
+                        }
+                    } else {
+                        [[unroll]] for (uint s = 0; s < DEPTH; s++) e_out[(at + s) / 4][(at + s) % 4] = e[s * HEAD_TILE + t];
                     }
                 }
-                release();
-            }
-            [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
-                uint at = (heads + head0 + t) * push.stride + first + lane * DEPTH;
-                if (SCORED == 0 || head0 + t >= head_end) continue;
-                if (DEPTH % 4 == 0) { // lavapipe stores lane by lane: four at once
-                    [[unroll]] for (uint s = 0; s < DEPTH; s += 4) {
-                        uint i = s * HEAD_TILE + t;
-                        e_out[(at + s) / 4] = vec4(e[i], e[i + HEAD_TILE], e[i + 2 * HEAD_TILE], e[i + 3 * HEAD_TILE]);
-                    }
-                } else {
-                    [[unroll]] for (uint s = 0; s < DEPTH; s++) e_out[(at + s) / 4][(at + s) % 4] = e[s * HEAD_TILE + t];
-                }
-            }
-        } while (++split < end);
+            } while (++split < run_end);
+            [[unroll]] for (uint t = 0; t < HEAD_TILE; t++)
+                if (SCORED == 1 && run + lane < run_end && there(head0 + t, head_end)) peaks[(heads + head0 + t) * push.splits + run + lane] = ms[t];
+        } while (split < end);
     }
     // A loop that stays one, over a copy: see attend_values.comp.
     float sums[HEAD_TILE * OWN * PACK];
@@ -166,7 +175,7 @@ void attend(uint row, uint range, uint tiled, uint x, uint heads, uint entry) {
     [[unroll]] for (uint t = 0; t < HEAD_TILE; t++) {
         float total = reduce_add(sum[t]), w = owner ? exp_of(own[t] - peak[t]) : 0.0;
         uint head = head0 + t, base = ((heads + head) * RANGES + range) * (QUADS + 1);
-        if (lane == 0 && head < head_end) parts[base + QUADS] = vec4(peak[t], total, 0, 0);
+        if (lane == 0 && there(head, head_end)) parts[base + QUADS] = vec4(peak[t], total, 0, 0);
         [[unroll]] for (uint o = 0; o < OWN; o++) {
             uint part = o * WIDE + lane;
             float v[PACK];
@@ -176,7 +185,7 @@ void attend(uint row, uint range, uint tiled, uint x, uint heads, uint entry) {
             [[unroll]] for (uint i = 0; i < PACK; i += 4) {
                 uint a = (t * OWN + o) * PACK + i;
                 vec4 all = vec4(sums[a], sums[a + 1], sums[a + 2], sums[a + 3]) + w * vec4(v[i], v[i + 1], v[i + 2], v[i + 3]);
-                if (lane < WIDE && part < PACKS && head < head_end) parts[base + (part * PACK + i) / 4] = all;
+                if (lane < WIDE && part < PACKS && there(head, head_end)) parts[base + (part * PACK + i) / 4] = all;
             }
         }
     }
