@@ -18,6 +18,7 @@ const everything = `
 select = 1
 validation = true
 no_check = true
+half = true
 gpu_layers = 12
 
 [kv]

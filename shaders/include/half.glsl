@@ -4,5 +4,6 @@ uint pack_half(vec2 v) {
     uvec2 bits = floatBitsToUint(v);
     vec2 nearest = uintBitsToFloat((bits + 0xFFF + (bits >> 13 & 1)) & ~0x1FFF); // 13 bits of the 23 have no place
     precise vec2 small = (abs(v) + 0.5) - 0.5;                                   // below 2^-14 f16 is in steps of 2^-24, as f32 is above 0.5
-    return packHalf2x16(mix(nearest, sign(v) * small, lessThan(abs(v), vec2(exp2(-14.0)))));
+    vec2 signed_small = uintBitsToFloat(floatBitsToUint(small) | bits & 0x80000000u); // -0 stays -0
+    return packHalf2x16(mix(nearest, signed_small, lessThan(abs(v), vec2(exp2(-14.0)))));
 }
