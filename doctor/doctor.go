@@ -198,7 +198,10 @@ func (x *Exam) Quick(ctx context.Context) (*Report, error) {
 		return nil, fmt.Errorf("doctor: %w", err)
 	}
 	x.report.Passes = x.report.Results[0].Passes
-	return x.report, x.halves(ctx, x.Tuning)
+	if err := x.halves(ctx, x.Tuning); err != nil {
+		return nil, err
+	}
+	return x.report, nil
 }
 
 // referenceChunk is the largest chunk of the reference's runs: policies settle at its borders.

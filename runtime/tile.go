@@ -56,8 +56,8 @@ const (
 // wholeTile is the one that GPUs use. It takes 14 KiB of the 16 KiB of shared memory that every device has.
 var wholeTile = Tile{From: 17, Rows: 64, Cols: 32, OwnRows: 4, OwnCols: 4}
 
-// Halved is the tuning with tiles of f16, for a device that computes with them: twice as many weights in as much memory,
-// multiplied by cooperative matrices where it has them. A workgroup is four subgroups then, which unpack faster than one.
+// Halved is the tuning with tiles of f16, for a device that computes with them: multiplied by cooperative matrices where it
+// has them, by four subgroups, which unpack faster than one; elsewhere with twice as many weights in as much memory.
 func (t Tuning) Halved(info vk.DeviceInfo) Tuning {
 	if t.Tile.Rows == 0 {
 		return t

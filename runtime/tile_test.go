@@ -16,22 +16,17 @@ func TestTilesFitEveryDevice(t *testing.T) {
 		for _, invocations := range []uint32{128, 256, 1024} {
 			for _, m := range [][3]uint32{{}, {8, 8, 8}, {16, 16, 16}, {8, 16, 16}, {16, 8, 32}} {
 				info := vk.DeviceInfo{Kind: "discrete", Limits: vk.Limits{SubgroupSize: subgroup, MaxInvocations: invocations, Matrix: m}}
-				whole := TuningIn(info, shaders.Shared)
-				for _, tile := range []Tile{whole.Tile, whole.Halved(info).Tile} {
-					lanes, per := tile.Lanes(), 4
-					element, pieces := 4, 0
+				tuning := TuningIn(info, shaders.Shared)
+				for _, tile := range []Tile{tuning.Tile, tuning.Halved(info).Tile} {
+					lanes, element, pieces, whole := tile.Lanes(), 4, 0, [3]int{4, 4, 1} // of what an owner has whole multiples
 					if tile.Half {
 						element = 2
 					}
 					if tile.Matrix[0] > 0 {
 						matrices++
-						per = 0
-						pieces = 4 * tile.Rows / tile.OwnRows * (tile.Cols / tile.OwnCols) * tile.Matrix[0] * tile.Matrix[1]
-						if tile.OwnRows%tile.Matrix[0] > 0 || tile.OwnCols%tile.Matrix[1] > 0 || 32%tile.Matrix[2] > 0 {
-							t.Errorf("%+v: not whole matrices", tile)
-						}
+						whole, pieces = tile.Matrix, 4*tile.Rows/tile.OwnRows*(tile.Cols/tile.OwnCols)*tile.Matrix[0]*tile.Matrix[1]
 					}
-					if per > 0 && (tile.OwnRows%per > 0 || tile.OwnCols%per > 0) || tile.Rows%tile.OwnRows > 0 || tile.Cols%tile.OwnCols > 0 {
+					if tile.OwnRows%whole[0] > 0 || tile.OwnCols%whole[1] > 0 || 32%whole[2] > 0 || tile.Rows%tile.OwnRows > 0 || tile.Cols%tile.OwnCols > 0 {
 						t.Errorf("%+v: cannot be divided", tile)
 					}
 					if lanes > int(min(invocations, mostLanes)) || lanes%tile.Cols > 0 {

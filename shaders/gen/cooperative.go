@@ -25,20 +25,13 @@ const (
 // khronos makes Khronos' cooperative matrices of NVIDIA's; other modules are left alone. A type of f32 is an accumulator, one
 // of f16 with as many rows as that is a factor A, another one a factor B: rows are told apart by their constants.
 func khronos(code []byte) ([]byte, error) {
-	words := make([]uint32, len(code)/4)
-	for i := range words {
-		words[i] = binary.LittleEndian.Uint32(code[4*i:])
+	all, err := instructionsOf(code)
+	if err != nil {
+		return nil, err
 	}
-	var all [][]uint32
 	cooperative, accumulatorRows, uint32Type, float32Type := false, uint32(0), uint32(0), uint32(0)
 	columnMajor := map[uint32]uint32{} // by id of a constant that is true or false
-	for at := spirvHeaderWords; at < len(words); at += int(words[at] >> 16) {
-		n := int(words[at] >> 16)
-		if n == 0 || at+n > len(words) {
-			return nil, fmt.Errorf("instruction at word %d runs past the end", at)
-		}
-		in := words[at : at+n]
-		all = append(all, in)
+	for _, in := range all {
 		switch in[0] & 0xFFFF {
 		case opCapability:
 			cooperative = cooperative || in[1] == capabilityNV
@@ -61,8 +54,8 @@ func khronos(code []byte) ([]byte, error) {
 	if !cooperative {
 		return code, nil
 	}
-	first := words[3] // of three ids for the constants 0, 1 and 2
-	out := slices.Clone(words[:spirvHeaderWords])
+	out := wordsOf(code)[:spirvHeaderWords:spirvHeaderWords]
+	first := out[3] // of three ids for the constants 0, 1 and 2
 	out[3] += 3
 	constants := false
 	for _, in := range all {
@@ -79,8 +72,8 @@ func khronos(code []byte) ([]byte, error) {
 				in = []uint32{in[0], capabilityKHR}
 			}
 		case opExtension:
-			if text(in[1:]) == "SPV_NV_cooperative_matrix" {
-				in = extension("SPV_KHR_cooperative_matrix")
+			if literal(in[1:]) == "SPV_NV_cooperative_matrix" {
+				in = append([]uint32{in[0]}, wordsOf([]byte("SPV_KHR_cooperative_matrix\x00\x00"))...) // as many words
 			}
 		case typeNV:
 			use := uint32(useB)
@@ -114,28 +107,4 @@ func khronos(code []byte) ([]byte, error) {
 		b = binary.LittleEndian.AppendUint32(b, w)
 	}
 	return b, nil
-}
-
-// text is a literal string of SPIR-V.
-func text(words []uint32) string {
-	var b []byte
-	for _, w := range words {
-		b = binary.LittleEndian.AppendUint32(b, w)
-	}
-	for i, c := range b {
-		if c == 0 {
-			return string(b[:i])
-		}
-	}
-	return string(b)
-}
-
-// extension is the instruction that asks for one.
-func extension(name string) []uint32 {
-	b := append([]byte(name), make([]byte, 4-len(name)%4)...)
-	in := []uint32{uint32(1+len(b)/4)<<16 | opExtension}
-	for ; len(b) > 0; b = b[4:] {
-		in = append(in, binary.LittleEndian.Uint32(b))
-	}
-	return in
 }

@@ -57,12 +57,9 @@ type spirvType struct {
 
 // reflectModule reads names, constants, push block and bindings from SPIR-V that still has its names.
 func reflectModule(code []byte) (*reflection, error) {
-	words := make([]uint32, len(code)/4)
-	for i := range words {
-		words[i] = binary.LittleEndian.Uint32(code[4*i:])
-	}
-	if len(words) < spirvHeaderWords || words[0] != uint32(spirvMagic) {
-		return nil, fmt.Errorf("not SPIR-V")
+	instructions, err := instructionsOf(code)
+	if err != nil {
+		return nil, err
 	}
 	var (
 		names       = map[uint32]string{}
@@ -73,13 +70,8 @@ func reflectModule(code []byte) (*reflection, error) {
 		variables   [][3]uint32              // pointer type, id, storage class
 		constants   []uint32
 	)
-	for at := spirvHeaderWords; at < len(words); {
-		op, count := words[at]&0xFFFF, int(words[at]>>16)
-		if count == 0 || at+count > len(words) {
-			return nil, fmt.Errorf("instruction at word %d runs past the end", at)
-		}
-		args := words[at+1 : at+count]
-		at += count
+	for _, in := range instructions {
+		op, args := in[0]&0xFFFF, in[1:]
 		operand := func(i int) uint32 {
 			if i < len(args) {
 				return args[i]
@@ -167,6 +159,31 @@ func elementName(types map[uint32]spirvType, id uint32) string {
 		return "uint"
 	}
 	return "float"
+}
+
+// wordsOf are the words of a module, little-endian.
+func wordsOf(code []byte) (words []uint32) {
+	for ; len(code) >= 4; code = code[4:] {
+		words = append(words, binary.LittleEndian.Uint32(code))
+	}
+	return words
+}
+
+// instructionsOf are those of a module, each with its first word, which tells operation and length.
+func instructionsOf(code []byte) (all [][]uint32, err error) {
+	words := wordsOf(code)
+	if len(words) < spirvHeaderWords || words[0] != uint32(spirvMagic) {
+		return nil, fmt.Errorf("not SPIR-V")
+	}
+	for at := spirvHeaderWords; at < len(words); {
+		count := int(words[at] >> 16)
+		if count == 0 || at+count > len(words) {
+			return nil, fmt.Errorf("instruction at word %d runs past the end", at)
+		}
+		all = append(all, words[at:at+count])
+		at += count
+	}
+	return all, nil
 }
 
 // literal decodes a SPIR-V string: UTF-8, little-endian words, ended by a zero byte.
