@@ -12,7 +12,8 @@
 // First part of attention: e = exp(q k - m) for the slots of one split, with the split's own maximum m and sum of e.
 // Grid: x over splits, y over KV heads and tiles of their query heads, z over tiles of rows. A lane takes every
 // gl_WorkGroupSize.x-th slot, so that each K is read once for all queries of the tile. Rows of a tile are of one sequence.
-// Splits have a fixed number of slots: results do not depend on the capacity. Twin: ref/attend.go
+// Splits have a fixed number of slots: results do not depend on the capacity. A split that no row of a tile may see is left
+// as it is. Twin: ref/attend.go
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint DEPTH = 8;      // slots per lane; a split has DEPTH * lanes
 layout(constant_id = 2) const uint KV_HEADS = 2;
@@ -56,7 +57,7 @@ void main() {
     uint seq = step_row(row0).y;
     Head h = load_head(push.head + seq * KV_HEADS + kv);
     uint live = h.live + step_seq(seq).w, begin = split * DEPTH * lanes;
-    if (begin >= live) return;
+    if (begin >= seen_end(h, min(row0 + ROW_TILE, row_end) - 1)) return;
 
     uint pos[ROW_TILE];
     [[unroll]] for (uint r = 0; r < ROW_TILE; r++) {

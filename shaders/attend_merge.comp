@@ -6,7 +6,7 @@
 #include "reduce.glsl"
 #include "include/exp.glsl"
 // Last part of attention: y = sum over splits of f o, with f = exp(m - max m) / sum over splits of exp(m - max m) sum.
-// f also turns the e of a split into probabilities. Grid: x over query heads, y over rows. Twin: ref/attend.go
+// f also turns the e of a split into probabilities. Splits that a row may not see are left out. Grid: x over query heads, y over rows. Twin: ref/attend.go
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint SPLIT = 64;     // slots per split
 layout(constant_id = 2) const uint KV_HEADS = 2;
@@ -34,7 +34,7 @@ void main() {
     if (slice_row >= push.rows || row >= step_rows() || step_done()) return;
     uint seq = step_row(row).y;
     Head h = load_head(push.head + seq * KV_HEADS + head / GROUP);
-    uint splits = (h.live + step_seq(seq).w + SPLIT - 1) / SPLIT, base = (slice_row * HEADS + head) * push.splits;
+    uint splits = (seen_end(h, row) + SPLIT - 1) / SPLIT, base = (slice_row * HEADS + head) * push.splits;
     float most = -1e30, sum = 0;
     for (uint s = lane; s < splits; s += lanes) most = max(most, LOAD2(Peaks, base + s).x);
     most = reduce_max(most);

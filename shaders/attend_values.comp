@@ -45,10 +45,10 @@ void main() {
     uint seq = step_row(row0).y;
     Head h = load_head(push.head + seq * KV_HEADS + kv);
     uint live = h.live + step_seq(seq).w, begin = split * SPLIT, first = row0 - push.row, rows = row_end - push.row;
-    if (begin >= live) return;
+    uint end = min(begin + SPLIT, seen_end(h, min(row0 + ROW_TILE, row_end) - 1));
+    if (begin >= end) return;
 
     [[unroll]] for (uint i = 0; i < QUERIES * OWN * SHARE; i++) acc[i] = 0;
-    uint end = min(begin + SPLIT, live);
     for (uint base = begin; base < end; base += walkers * 4) {
         uint slot = base + lane / WIDE * 4;
         vec4 p[QUERIES];

@@ -66,7 +66,8 @@ func (k Advance) Call(v Variant) (Call, error) {
 // First part of attention: e = exp(q k - m) for the slots of one split, with the split's own maximum m and sum of e.
 // Grid: x over splits, y over KV heads and tiles of their query heads, z over tiles of rows. A lane takes every
 // gl_WorkGroupSize.x-th slot, so that each K is read once for all queries of the tile. Rows of a tile are of one sequence.
-// Splits have a fixed number of slots: results do not depend on the capacity. Twin: ref/attend.go
+// Splits have a fixed number of slots: results do not depend on the capacity. A split that no row of a tile may see is left
+// as it is. Twin: ref/attend.go
 type AttendLogits struct {
 	Lanes    uint32 // workgroup size
 	Depth    uint32 // slots per lane; a split has DEPTH * lanes
@@ -122,7 +123,7 @@ func (k AttendLogits) Call(v Variant) (Call, error) {
 // AttendMerge binds attend_merge.comp.
 //
 // Last part of attention: y = sum over splits of f o, with f = exp(m - max m) / sum over splits of exp(m - max m) sum.
-// f also turns the e of a split into probabilities. Grid: x over query heads, y over rows. Twin: ref/attend.go
+// f also turns the e of a split into probabilities. Splits that a row may not see are left out. Grid: x over query heads, y over rows. Twin: ref/attend.go
 type AttendMerge struct {
 	Lanes   uint32 // workgroup size
 	Split   uint32 // slots per split

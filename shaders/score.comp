@@ -64,12 +64,13 @@ void main() {
         uvec4 pos = uvec4(old[0].x, old[1].x, old[2].x, old[3].x);
         vec4 sum = vec4(0);
         float keep = 1; // decay of the old score
-        uint row = first;
-        [[dont_unroll]] do {
+        uint row = first, split = place / SPLIT, from = step_seq(seq).x + max(int(split * SPLIT - h.live), 0); // rows before may not see the split
+        for (; row < min(from, end); row++) keep *= h.decay;
+        if (row < end) [[dont_unroll]] do {
             vec4 p = vec4(0);
             for (uint q = 0; q < heads; q++) {
                 uint at = (row - push.row) * HEADS + head0 + q;
-                vec4 part = LOAD1(Shares, at * push.splits + place / SPLIT) * LOAD(E, (at * push.stride + place) / 4);
+                vec4 part = LOAD1(Shares, at * push.splits + split) * LOAD(E, (at * push.stride + place) / 4);
                 p = reduction(h.rule) == REDUCE_MAX ? max(p, part) : p + part;
             }
             if (has(h, RULE_SELFLESS)) p = mix(p, vec4(0), equal(pos, uvec4(step_row(row).z)));

@@ -59,7 +59,7 @@ func attendCases(l launch) (all []opCase) {
 		}
 		c.types = typesOf(i, int(l.form))
 		split := c.depth * l.lanes
-		steps := []attendCase{{seqs: []sequence{{rows: 1}}, slice: 1}, {seqs: []sequence{{live: 2*split + 3, rows: 1}}, slice: 1}, {seqs: []sequence{{live: split - 2, rows: 7}}, slice: 4}}
+		steps := []attendCase{{seqs: []sequence{{rows: 1}}, slice: 1}, {seqs: []sequence{{live: 2*split + 3, rows: 1}}, slice: 1}, {seqs: []sequence{{live: split - 2, rows: 7}}, slice: 4}, {seqs: []sequence{{live: 3, rows: min(2*split+5, 40)}}, slice: 20}}
 		if c.rowTile == 1 { // rows of a tile are of one sequence
 			steps = append(steps, attendCase{seqs: []sequence{{live: 5, rows: 2}, {rows: 1}, {live: split}, {live: split - 1, rows: 2}}, slice: 2})
 		}
@@ -195,10 +195,11 @@ func (c attendCase) compare(r *cacheRig, s attendSizes, scratch []attendSlice, q
 				query := q[(row*s.heads+head)*s.pad:][:s.pad]
 				a := c.turned(r, s, *h, h.Live+added).Attend(*h, h.Live+added, query, r.rows[row].Pos, s.split)
 				at := (row-i*c.slice)*s.heads + head
-				clear(e[at*s.stride:][:len(a.Peak)*s.split]) // a split is written whole
-				copy(e[at*s.stride:], a.E)
-				copy(shares[at*s.splits:], a.F)
-				for split := range a.Peak {
+				written := ceil(r.seenEnd(c.lastOfTile(r, row)), s.split) // splits that a row of the tile may see
+				clear(e[at*s.stride:][:written*s.split])                  // a split is written whole
+				copy(e[at*s.stride:], a.E[:min(len(a.E), written*s.split)])
+				copy(shares[at*s.splits:], a.F[:ceil(r.seenEnd(row), s.split)])
+				for split := range written {
 					copy(peaks[(at*s.splits+split)*2:], []float64{a.Peak[split], a.Sum[split]})
 					copy(o[(at*s.splits+split)*s.pad:], a.O[split])
 				}
@@ -220,6 +221,13 @@ func (c attendCase) compare(r *cacheRig, s attendSizes, scratch []attendSlice, q
 		return err
 	}
 	return c.compareScores(r, given)
+}
+
+// lastOfTile is the last row of the tile that a row is in.
+func (c attendCase) lastOfTile(r *cacheRig, row int) int {
+	slice := row / c.slice * c.slice
+	last := slice + ((row-slice)/c.rowTile+1)*c.rowTile - 1
+	return min(last, slice+c.slice-1, len(r.rows)-1)
 }
 
 // turned is the twin whose keys of a head are rotated to their ranks, where that is left to attention.

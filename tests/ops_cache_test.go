@@ -138,6 +138,17 @@ func (c *cacheRig) added(seq int) (n, last int) {
 	return n, last
 }
 
+// seenEnd is the number of a head's slots in front of which all lie that a row may see.
+func (c *cacheRig) seenEnd(row int) int {
+	n := c.head(c.rows[row].Seq, 0).Live + 1
+	for i := range row {
+		if c.rows[i].Seq == c.rows[row].Seq {
+			n++
+		}
+	}
+	return n
+}
+
 // capacity is the number of slots of a head.
 func (c *cacheRig) capacity() int { return len(c.twin.Slots) / len(c.heads) }
 

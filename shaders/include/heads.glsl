@@ -28,6 +28,13 @@ Head load_head(uint i) {
     return Head(a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, LOAD(Table, i * ENTRY_QUADS + 2), uintBitsToFloat(c.y), c.z, c.w);
 }
 
+// The slots in front of which all lie that a row may see: rows add their tokens behind the live ones, in their order. Rows
+// that are looked at once more add none, and may see any.
+uint seen_end(Head h, uint row) {
+    uvec4 s = step_seq(step_row(row).y);
+    return h.live + min(s.w, row - s.x + 1);
+}
+
 uint birth(uint rule) { return rule & 0xF; }
 uint update(uint rule) { return rule >> 4 & 0xF; }
 uint reduction(uint rule) { return rule >> 8 & 0xF; }
