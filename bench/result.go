@@ -18,6 +18,7 @@ type Result struct {
 	Budget      string `json:"budget"`       // as given
 	BudgetSlots int    `json:"budget_slots"` // per KV head after eviction, while decoding
 	KVType      string `json:"kv_type"`
+	Precision   string `json:"precision"` // that prompts are multiplied in
 	Chunk       int    `json:"chunk"` // as given
 	Depth       int    `json:"depth"` // tokens in the cache before
 	Rows        int    `json:"rows"`  // in a step of decoding: sequences beside each other
@@ -101,7 +102,7 @@ func (b *Bench) result(prompt, decode *subject, prompts, decodes []*subject) Res
 	}
 	info := b.Engine.Device.Info
 	r := Result{Kind: "bench", Model: b.Name, Device: info.Name, Driver: info.Driver, KV: either.kv.Policy.String(), Budget: either.kv.Budget.String(), Chunk: either.kv.Chunk,
-		Depth: either.depth, Prompt: b.Prompt, Tokens: b.Tokens, Repeats: b.Repeats, ReadGBPS: b.Bandwidth.Read, CopyGBPS: b.Bandwidth.Copy, Complete: true}
+		Depth: either.depth, Prompt: b.Prompt, Tokens: b.Tokens, Precision: b.Model.Precision, Repeats: b.Repeats, ReadGBPS: b.Bandwidth.Read, CopyGBPS: b.Bandwidth.Copy, Complete: true}
 	if plan, err := either.plan(b.Model.Geometry()); err == nil {
 		r.BudgetSlots, r.KVType = plan.Budget, plan.Type
 	}

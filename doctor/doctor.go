@@ -90,8 +90,10 @@ func (x *Exam) Run(ctx context.Context) (*Report, error) {
 	if t, err = x.paths(ctx, t); err != nil {
 		return nil, err
 	}
-	if err = x.halves(ctx, t); err != nil {
-		return nil, err
+	for _, how := range []string{runtime.F16, runtime.Int8} {
+		if err = x.precision(ctx, t, how); err != nil {
+			return nil, err
+		}
 	}
 	x.report.Tuning = t
 	if err := x.required(ctx, t); err != nil {
@@ -181,8 +183,8 @@ func (x *Exam) admit(t runtime.Tuning) (*patient, error) {
 }
 
 // Quick is the smallest examination that proves that a device computes right under the tuning: prompts in chunks and
-// tokens one by one, over K and V in f16.
-func (x *Exam) Quick(ctx context.Context) (*Report, error) {
+// tokens one by one, over K and V in f16. A precision that the device is asked for is checked, too.
+func (x *Exam) Quick(ctx context.Context, how string) (*Report, error) {
 	x.report = &Report{Device: x.Device.Info, Tuning: x.Tuning, Off: []string{}}
 	p, err := x.admit(x.Tuning)
 	if err != nil {
@@ -198,10 +200,7 @@ func (x *Exam) Quick(ctx context.Context) (*Report, error) {
 		return nil, fmt.Errorf("doctor: %w", err)
 	}
 	x.report.Passes = x.report.Results[0].Passes
-	if err := x.halves(ctx, x.Tuning); err != nil {
-		return nil, err
-	}
-	return x.report, nil
+	return x.report, x.precision(ctx, x.Tuning, how)
 }
 
 // referenceChunk is the largest chunk of the reference's runs: policies settle at its borders.

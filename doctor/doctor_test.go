@@ -46,6 +46,11 @@ func TestGoodDevicesPassEveryCheck(t *testing.T) {
 			}
 			names = append(names, c.Check)
 		}
+		if slices.Contains(names, int8Products) != (d.Info.Kind == "cpu") {
+			t.Errorf("int8 among the checks: %q", names)
+		} else if d.Info.Kind == "cpu" {
+			count[Spare]--
+		}
 		if count[Required] != 2*len(cacheTypes)+2*4+4 || count[Optional] < 3 || (count[Spare] == 0) != x.Own {
 			t.Errorf("%v checks", count)
 		}
@@ -54,7 +59,7 @@ func TestGoodDevicesPassEveryCheck(t *testing.T) {
 
 func TestTheQuickCheckPassesOnGoodDevices(t *testing.T) {
 	drivers.Each(t, func(t *testing.T, d *vk.Device) {
-		r, err := examOf(t, d).Quick(t.Context())
+		r, err := examOf(t, d).Quick(t.Context(), runtime.F32)
 		if err != nil || !r.Passes || len(r.Results) != 1 {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -68,7 +73,7 @@ func TestAnInterruptedExaminationHasNoVerdict(t *testing.T) {
 	if _, err := x.Run(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("run: %v", err)
 	}
-	if r, err := x.Quick(ctx); !errors.Is(err, context.Canceled) {
+	if r, err := x.Quick(ctx, runtime.F32); !errors.Is(err, context.Canceled) {
 		t.Errorf("quick: %+v, %v", r, err)
 	}
 }
@@ -132,7 +137,7 @@ func TestAWrongKernelMakesTheDeviceUnfit(t *testing.T) {
 	for _, f := range forms {
 		drivers.Break(t, moduleOf(t, shaders.RmsNorm{}, shaders.Variant{Form: f}))
 	}
-	for name, examine := range map[string]func(context.Context) (*Report, error){"quick": x.Quick, "all": x.Run} {
+	for name, examine := range map[string]func(context.Context) (*Report, error){"all": x.Run, "quick": func(ctx context.Context) (*Report, error) { return x.Quick(ctx, runtime.F32) }} {
 		r, err := examine(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -177,7 +182,7 @@ func TestTilesThatComputeWrongAreTurnedOff(t *testing.T) {
 			x.report = &Report{Device: gpu, Off: []string{}}
 			left, err := x.paths(t.Context(), bare(x.Tuning, gpu))
 			if err == nil {
-				err = x.halves(t.Context(), left)
+				err = x.precision(t.Context(), left, runtime.F16)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -191,8 +196,8 @@ func TestTilesThatComputeWrongAreTurnedOff(t *testing.T) {
 				}
 			}
 			later := &Verdict{Off: x.report.Off}
-			if half, err := later.Halved(left, gpu); (err == nil) != (len(c.off) == 0) || half.Tile.Half != (err == nil) {
-				t.Errorf("asked for f16: %+v, %v", half.Tile, err)
+			if half, err := later.Precise([]runtime.Tuning{left}, gpu, runtime.F16); (err == nil) != (len(c.off) == 0) || half[0].Tile.Half != (err == nil) {
+				t.Errorf("asked for f16: %+v, %v", half[0].Tile, err)
 			}
 		})
 	}

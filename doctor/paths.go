@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"vkdecode/runtime"
@@ -25,6 +24,7 @@ const (
 	linkedLayers   = "layers of a token in one kernel"
 	tiledProducts  = "products of many rows in tiles"
 	halvedTiles    = "tiles of f16"
+	int8Products   = "products of activations in int8"
 )
 
 // paths are the optional ones beside the forms, each of which needs nothing but those before it.
@@ -68,21 +68,7 @@ func known(name string) bool {
 			return true
 		}
 	}
-	return name == halvedTiles || slices.ContainsFunc(paths, func(p path) bool { return p.name == name })
-}
-
-// Halved is a tuning of the device with products of many rows in f16, which no device does unless it is asked to. The error
-// says why it cannot.
-func (v *Verdict) Halved(t runtime.Tuning, info vk.DeviceInfo) (runtime.Tuning, error) {
-	switch {
-	case t.Tile.Rows == 0:
-		return t, fmt.Errorf("doctor: device %q does not multiply in tiles", info.Name)
-	case !info.Features.Float16:
-		return t, fmt.Errorf("doctor: device %q does not compute in f16 (shaderFloat16)", info.Name)
-	case slices.Contains(v.Without(), halvedTiles):
-		return t, fmt.Errorf("doctor: device %q computes wrong in %s", info.Name, halvedTiles)
-	}
-	return t.Halved(info), nil
+	return name == halvedTiles || name == int8Products || slices.ContainsFunc(paths, func(p path) bool { return p.name == name })
 }
 
 // Without is the tuning without the paths of these names.
@@ -205,23 +191,6 @@ func (x *Exam) paths(ctx context.Context, t runtime.Tuning) (runtime.Tuning, err
 	return t, nil
 }
 
-// halves checks tiles of f16, where the device has both: it may be asked to use them.
-func (x *Exam) halves(ctx context.Context, t runtime.Tuning) error {
-	t, err := (*Verdict)(nil).Halved(t, x.Device.Info)
-	if err != nil { // it will not be
-		return nil
-	}
-	passes, err := x.admitted(ctx, Result{Check: halvedTiles, Role: Spare, Path: halvedTiles}, t, func(p *patient) (finding, error) {
-		f, err := p.mixed(ctx, x.reference, pathType)
-		f.bound = halvedBound
-		return f, err
-	})
-	if err == nil && !passes {
-		x.report.Off = append(x.report.Off, halvedTiles)
-	}
-	return err
-}
-
 // try checks a path under a tuning that takes it: logits of tokens and chunks, and then, in the run whose scores are
 // kept, what h2o leaves of them. An optional path that fails is noted as off.
 func (x *Exam) try(ctx context.Context, r Result, t runtime.Tuning) (passes bool, err error) {
@@ -264,10 +233,6 @@ func (x *Exam) admitted(ctx context.Context, r Result, t runtime.Tuning, find fu
 	}
 	return x.report.Results[len(x.report.Results)-1].Passes, nil
 }
-
-// halvedBound is what logits may differ where the factors of products are rounded to f16, which changes each by up to 2^-11
-// of itself.
-const halvedBound = 1e-5
 
 // What a path is tried with: the scored and the unscored variant of its kernels.
 const (

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"vkdecode/h2o"
+	"vkdecode/runtime"
 )
 
 // fake is a subject whose tokens are bytes and whose cache forgets as real ones do: the shared part of a prompt is cut
@@ -48,7 +49,7 @@ func (f *fake) Setting(kv h2o.Settings, tokens int) (Setting, error) {
 	if err != nil {
 		return Setting{}, err
 	}
-	return SettingOf(p), nil
+	return SettingOf(p, runtime.F32), nil
 }
 
 func (f *fake) Open(_ context.Context, kv h2o.Settings, tokens int) (Scorer, error) {

@@ -73,7 +73,7 @@ func OpenStreams(ctx context.Context, m *model.Model, settings []h2o.Settings, t
 		if err != nil {
 			return nil, err
 		}
-		s.Settings, s.evicts, s.sessions = append(s.Settings, SettingOf(plan)), append(s.evicts, plan.Policy.Evicts), append(s.sessions, session)
+		s.Settings, s.evicts, s.sessions = append(s.Settings, SettingOf(plan, m.Precision)), append(s.evicts, plan.Policy.Evicts), append(s.sessions, session)
 	}
 	switch {
 	case len(settings) > 1 && !together:

@@ -11,6 +11,7 @@ type Setting struct {
 	Chunk         int    `json:"chunk"`                    // most rows between two evictions
 	PrefillPolicy string `json:"prefill_policy,omitempty"` // of prompts, as given or that of decoding
 	Prefill       string `json:"prefill,omitempty"`        // bounded or exact
+	Precision     string `json:"precision,omitempty"`      // that chunks are multiplied in; none: f32
 	Layers        string `json:"layers,omitempty"`         // what some layers have of their own, as h2o.ParseLayers reads it
 
 	RecentRatio float64 `json:"recent_ratio"` // share of the budget that is the protected recent window, as given; 0 for full

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"vkdecode/h2o"
+	"vkdecode/runtime"
 )
 
 // Settings are what an evaluation compares: every policy with every budget, in this order, and once those that need no
@@ -36,10 +37,13 @@ func Settings(base h2o.Settings, policies []h2o.Spec, budgets []h2o.Budget) (all
 	return all, nil
 }
 
-// SettingOf is how results name a plan.
-func SettingOf(p *h2o.Plan) Setting {
+// SettingOf is how results name a plan of sessions whose prompts are multiplied in a precision.
+func SettingOf(p *h2o.Plan, precision string) Setting {
 	s := Setting{Policy: p.Settings.Policy.String(), Budget: p.Settings.Budget.String(), BudgetSlots: p.Budget,
 		KVType: p.Type, Positions: "original", Chunk: p.Chunk}
+	if precision != runtime.F32 {
+		s.Precision = precision
+	}
 	if p.Renumber {
 		s.Positions = "cache"
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"vkdecode/h2o"
+	"vkdecode/runtime"
 )
 
 func budget(t *testing.T, text string) h2o.Budget {
@@ -57,7 +58,7 @@ func TestASettingSaysWhatThePlanCameTo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := SettingOf(p); got != want {
+		if got := SettingOf(p, runtime.F32); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}

@@ -33,7 +33,7 @@ func (s subject) Setting(kv h2o.Settings, tokens int) (Setting, error) {
 	if err != nil {
 		return Setting{}, err
 	}
-	return SettingOf(p), nil
+	return SettingOf(p, s.Precision), nil
 }
 
 func (s subject) Open(ctx context.Context, kv h2o.Settings, tokens int) (Scorer, error) {

@@ -20,8 +20,9 @@ type activations struct {
 
 	x, xn, qkv, attn, ffn, logits *runtime.Tensor // (rows, widths) f32
 	logitsStride                  int
-	chains                        *chains // nil if the products of one row are dispatched one by one
-	bytes                         []byte  // of one row of logits, on its way to the host
+	int8                          *int8Rows // of the product that runs, nil if activations stay f32
+	chains                        *chains   // nil if the products of one row are dispatched one by one
+	bytes                         []byte    // of one row of logits, on its way to the host
 }
 
 // widths are the row sizes, in elements, of activations.
@@ -37,6 +38,7 @@ func (m *Model) planActivations(arena *runtime.Arena, w widths, rows, outs int) 
 	}
 	a := activations{model: m, widths: w, logitsStride: aligned(m.Vocab, rowMultiple), step: arena.Tensor("step.step", runtime.StepBytes)}
 	a.x, a.xn, a.qkv, a.attn, a.ffn = floats("x", w.x), floats("xn", w.x), floats("qkv", w.qkv), floats("attn", w.attn), floats("ffn", w.ffn)
+	a.int8 = planInt8(arena, m.engine.Tuning, rows, max(w.x, w.attn, w.ffn))
 	a.logits = arena.Tensor("scratch.logits", int64(4*outs*a.logitsStride))
 	return a
 }
@@ -82,7 +84,7 @@ func (a *activations) attended(qkv vk.Range) h2o.Activations {
 // normed by the product itself: every workgroup sums its squares again, which costs less than a dispatch does. Of several
 // rows the norms are recorded here.
 func (a *activations) normed(p *runtime.Program, x vk.Range, w *vector, rows int, wanted bool) product {
-	u := product{x: x, xStride: a.widths.x, rows: rows, outs: wanted}
+	u := product{x: x, xStride: a.widths.x, int8: a.int8, rows: rows, outs: wanted}
 	if rows == 1 {
 		u.norm, u.width, u.eps = w, a.model.Width, a.model.Eps
 		return u

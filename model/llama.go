@@ -129,7 +129,7 @@ func (m *llama) project(p *runtime.Program, a *activations, i int, x, qkv vk.Ran
 func (m *llama) layer(p *runtime.Program, a *activations, i, rows int, attend attention) {
 	e, step, w, l := m.engine, a.step, a.widths, m.layers[i]
 	m.project(p, a, i, a.x.Range, a.qkv.Range, rows)
-	attn := product{x: a.attn.Range, y: a.x.Range, res: a.x.Range, xStride: w.attn, yStride: w.x, epilogue: addRes, rows: rows}
+	attn := product{x: a.attn.Range, y: a.x.Range, res: a.x.Range, xStride: w.attn, yStride: w.x, epilogue: addRes, int8: a.int8, rows: rows}
 	attended := a.attended(a.qkv.Range)
 	attended.Whole = l.out.planes.run > 1 // which brings no parts together
 	attn.parts = attend(p, i, rows, attended)
@@ -143,7 +143,7 @@ func (m *llama) layer(p *runtime.Program, a *activations, i, rows int, attend at
 	}
 	l.gateUp[len(l.gateUp)-1].multiply(e, p, step, ffn)
 	// A width that varies by layer leaves numbers of a wider layer behind: its weights there are zero, see planes.
-	l.down.multiply(e, p, step, product{x: a.ffn.Range, y: a.x.Range, res: a.x.Range, xStride: w.ffn, yStride: w.x, epilogue: addRes, rows: rows})
+	l.down.multiply(e, p, step, product{x: a.ffn.Range, y: a.x.Range, res: a.x.Range, xStride: w.ffn, yStride: w.x, epilogue: addRes, int8: a.int8, rows: rows})
 	p.Cut()
 }
 

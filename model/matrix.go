@@ -225,6 +225,7 @@ type product struct {
 	yStride  int
 	yOffset  int
 	epilogue uint32
+	int8     *int8Rows  // scratch for x in int8, nil if it stays f32
 	parts    *h2o.Parts // what x is, nil for x itself
 	norm     *vector    // of x, nil for none
 	width    int        // elements of x that count for its norm
@@ -255,7 +256,11 @@ func (m *Matrix) multiply(e *runtime.Engine, p *runtime.Program, step *runtime.T
 		k.Outs = 1
 	}
 	v, t := e.Variant(m.weight.name, ""), e.Tuning.Tile
-	tiled := t.Rows > 0 && u.rows >= t.From && u.parts == nil
+	many := u.rows >= e.Tuning.Many && u.parts == nil
+	inInt8, tiled := many && u.int8 != nil && m.knowsInt8(v, e.Tuning), many && t.Rows > 0
+	if inInt8 {
+		u.int8.quantize(e, p, k, u.rows)
+	}
 	cols := tile(k, v, u.rows, e.Tuning.Cols)
 	k.Cols = uint32(cols)
 	for _, s := range m.slices {
@@ -264,10 +269,13 @@ func (m *Matrix) multiply(e *runtime.Engine, p *runtime.Program, step *runtime.T
 		if s.scales != nil {
 			k.S = s.scales.Range
 		}
-		if tiled {
+		switch {
+		case inInt8:
+			p.Dispatch(u.int8.of(k, e.Tuning.Pairs), v, s.groups, ceil(u.rows, 2*e.Tuning.Pairs), 1)
+		case tiled:
 			height := s.groups * m.planes.groupRows()
 			p.Dispatch(t.Of(k, height), v, ceil(height, t.Rows), ceil(u.rows, t.Cols), 1)
-		} else {
+		default:
 			p.Dispatch(k, v, s.groups, ceil(u.rows, cols), 1)
 		}
 	}

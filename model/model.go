@@ -45,6 +45,7 @@ type Model struct {
 	Template     string               // chat template, empty if there is none
 	BOS, EOS     string               // texts of the tokens that begin and end a text, for the template
 	Fingerprint  string               // of the file: gguf.File.Fingerprint
+	Precision    string               // that chunks are multiplied in: the tuning's, unless no matrix has kernels for it
 	OwnLayers    int                  // whose weights lie in the device's own memory; it reads the others' from the host's
 
 	arch   architecture
@@ -82,7 +83,7 @@ func planModel(e *runtime.Engine, f *gguf.File) (*Model, *weights, error) {
 	if m.arch, err = build(w); err != nil {
 		return nil, nil, err
 	}
-	m.Config = m.arch.Config()
+	m.Config, m.Precision = m.arch.Config(), w.precision()
 	m.OwnLayers = w.place(len(m.Config.Layers))
 	if e.Tuning.Links() && m.OwnLayers == len(m.Config.Layers) {
 		m.chains = w.linkedLayers(m.arch, len(m.Config.Layers))

@@ -27,6 +27,7 @@ type Trials struct {
 	x, y    *runtime.Tensor // (chunk rows, stride) f32
 	strides [2]int          // of x and y
 	norm    *vector         // (columns)
+	int8    *int8Rows       // scratch for x in int8, nil if it stays f32
 	parts   *h2o.Parts      // the first row of x, as parts of attention; nil where the product takes none
 	values  []float32       // of x
 	rows    int             // of a chunk
@@ -53,6 +54,9 @@ const (
 // NewTrials makes matrices for any of the launches.
 func NewTrials(e *runtime.Engine, p runtime.Product, matrices int, launches []runtime.Launch) (*Trials, error) {
 	t := &Trials{Product: p, engine: e, arena: &runtime.Arena{}, rows: chunkTiles * e.Tuning.Cols}
+	if e.Tuning.Pairs > 0 {
+		t.rows = e.Tuning.Many
+	}
 	for kind, w := range weightTypes {
 		if w.name == p.Weight {
 			t.kind, t.weight = kind, w
@@ -81,6 +85,7 @@ func NewTrials(e *runtime.Engine, p runtime.Product, matrices int, launches []ru
 	t.strides = [2]int{columns, p.Rows + 3&^3}
 	t.step = t.arena.Tensor("tune.step", runtime.StepBytes)
 	t.x, t.y = t.arena.Tensor("tune.x", int64(4*t.rows*t.strides[0])), t.arena.Tensor("tune.y", int64(4*t.rows*t.strides[1]))
+	t.int8 = planInt8(t.arena, e.Tuning, t.rows, columns)
 	t.norm = &vector{tensor: t.arena.Tensor("tune.norm", int64(4*columns))}
 	var parts *runtime.Tensor
 	if p.Input == runtime.Parts {
@@ -168,7 +173,7 @@ func (t *Trials) fill() error {
 
 // use is the product as a decode step has it, or a chunk.
 func (t *Trials) use(rows int) product {
-	u := product{x: t.x.Range, y: t.y.Range, xStride: t.strides[0], yStride: t.strides[1], epilogue: store, rows: rows}
+	u := product{x: t.x.Range, y: t.y.Range, xStride: t.strides[0], yStride: t.strides[1], epilogue: store, int8: t.int8, rows: rows}
 	if rows == 1 {
 		switch t.Product.Input {
 		case runtime.Normed:

@@ -11,51 +11,81 @@ import (
 	"vkdecode/runtime"
 )
 
-const trialError = 1e-9 // NMSE of a product that is tried, the bound of doctor's logits
+// NMSE of a product that is tried, at most: the bound of doctor's logits, and where activations are int8 that of their
+// rounding, each by up to 1/254 of the largest of its 32.
+const (
+	trialError = 1e-9
+	Int8Error  = 1e-4
+)
 
-// check multiplies with weights that the CPU knows: a group of rows and one more.
+// TryInt8 is the NMSE of a product of activations in int8.
+func TryInt8(e *runtime.Engine) (nmse float64, err error) {
+	p := runtime.Product{Weight: "q4_1", Rows: 72, Columns: 320, Input: runtime.Plain}
+	l := e.Launch(p)
+	t, err := NewTrials(e, p, 1, []runtime.Launch{l})
+	if err != nil {
+		return 0, err
+	}
+	defer t.Close()
+	return t.nmse(l, t.rows)
+}
+
+// check tells whether a product is what the CPU computes.
 func (t *Trials) check(l runtime.Launch, rows int) error {
-	m, err := t.matrix(l)
+	nmse, err := t.nmse(l, rows)
 	if err != nil {
 		return err
 	}
-	m.rows = min(t.Product.Rows, m.planes.groupRows()+1)
-	tensor, weights, err := t.known(m.rows)
-	if err != nil {
-		return err
+	most := trialError
+	if t.int8 != nil && rows >= t.engine.Tuning.Many {
+		most = Int8Error
 	}
-	m.parts, m.slices = []*gguf.Tensor{tensor}, nil
-	a := &runtime.Arena{}
-	if err := m.lay(t.engine, a, l); err != nil {
-		return err
-	}
-	if err := a.Allocate(context.Background(), t.engine.Device); err != nil {
-		return err
-	}
-	defer a.Free()
-	if err := m.load(t.engine.Device, func(int64) error { return nil }); err != nil {
-		return err
-	}
-	if err := t.checkRows(m, weights, rows); err != nil {
-		return fmt.Errorf("model: %s: %s, %d rows: %w", t.Product, l, rows, err)
+	if !(nmse <= most) {
+		return fmt.Errorf("model: %s: %s, %d rows: NMSE %.3g, %.3g at most", t.Product, l, rows, nmse, most)
 	}
 	return nil
 }
 
-// checkRows compares the product for so many rows of x.
-func (t *Trials) checkRows(m *Matrix, weights []float32, rows int) error {
+// nmse multiplies with weights that the CPU knows, a group of rows and one more, and compares.
+func (t *Trials) nmse(l runtime.Launch, rows int) (float64, error) {
+	m, err := t.matrix(l)
+	if err != nil {
+		return 0, err
+	}
+	m.rows = min(t.Product.Rows, m.planes.groupRows()+1)
+	tensor, weights, err := t.known(m.rows)
+	if err != nil {
+		return 0, err
+	}
+	m.parts, m.slices = []*gguf.Tensor{tensor}, nil
+	a := &runtime.Arena{}
+	if err := m.lay(t.engine, a, l); err != nil {
+		return 0, err
+	}
+	if err := a.Allocate(context.Background(), t.engine.Device); err != nil {
+		return 0, err
+	}
+	defer a.Free()
+	if err := m.load(t.engine.Device, func(int64) error { return nil }); err != nil {
+		return 0, err
+	}
+	return t.nmseOf(m, weights, rows)
+}
+
+// nmseOf compares the product for so many rows of x.
+func (t *Trials) nmseOf(m *Matrix, weights []float32, rows int) (float64, error) {
 	p := t.engine.NewProgram("check")
 	defer p.Free()
 	m.multiply(t.engine, p, t.step, t.use(rows))
 	if err := t.setRows(rows); err != nil {
-		return err
+		return 0, err
 	}
 	if err := t.engine.RunOnce(p); err != nil {
-		return err
+		return 0, err
 	}
 	got := make([]byte, 4*rows*t.strides[1])
 	if err := t.engine.Device.Read(got, t.y.Slice(0, int64(len(got)))); err != nil {
-		return err
+		return 0, err
 	}
 	wrong, all := 0.0, 0.0
 	for r := range rows {
@@ -78,10 +108,7 @@ func (t *Trials) checkRows(m *Matrix, weights []float32, rows int) error {
 			wrong, all = wrong+(y-want)*(y-want), all+want*want
 		}
 	}
-	if nmse := wrong / all; !(nmse <= trialError) {
-		return fmt.Errorf("NMSE %.3g, %.3g at most", nmse, trialError)
-	}
-	return nil
+	return wrong / all, nil
 }
 
 // known are rows of weights in the file's form, and what they stand for.

@@ -1,14 +1,10 @@
 package runtime
 
-import (
-	"vkdecode/shaders"
-	"vkdecode/vk"
-)
+import "vkdecode/shaders"
 
 // Tile is how workgroups multiply with many activation rows: they unpack weights for all their invocations, as
 // matmul_tile.comp does. None if Rows is 0.
 type Tile struct {
-	From             int    // activation rows from which it is worth it
 	Rows, Cols       int    // of a tile: weight rows and activation rows
 	OwnRows, OwnCols int    // of them, per invocation in multiples of 4, or per subgroup with matrices
 	Half             bool   // tiles hold f16
@@ -54,23 +50,4 @@ const (
 )
 
 // wholeTile is the one that GPUs use. It takes 14 KiB of the 16 KiB of shared memory that every device has.
-var wholeTile = Tile{From: 17, Rows: 64, Cols: 32, OwnRows: 4, OwnCols: 4}
-
-// Halved is the tuning with tiles of f16, for a device that computes with them: multiplied by cooperative matrices where it
-// has them, by four subgroups, which unpack faster than one; elsewhere with twice as many weights in as much memory.
-func (t Tuning) Halved(info vk.DeviceInfo) Tuning {
-	if t.Tile.Rows == 0 {
-		return t
-	}
-	l := info.Limits
-	t.Tile = Tile{From: 17, Rows: 128, Cols: 32, OwnRows: 8, OwnCols: 4, Half: true}
-	matrices := Tile{From: 17, Rows: 64, Cols: 64, OwnRows: 32, OwnCols: 32, Half: true,
-		Matrix: [3]int{int(l.Matrix[0]), int(l.Matrix[1]), int(l.Matrix[2])}, Subgroup: int(l.SubgroupSize)}
-	if lanes := matrices.Lanes(); lanes < matrices.Cols { // small subgroups
-		matrices.Cols, matrices.OwnCols = lanes, lanes/2
-	}
-	if l.Matrix[0] > 0 && matrices.OwnCols >= largestMatrix && matrices.Lanes() <= min(mostLanes, int(l.MaxInvocations)) {
-		t.Tile = matrices
-	}
-	return t
-}
+var wholeTile = Tile{Rows: 64, Cols: 32, OwnRows: 4, OwnCols: 4}

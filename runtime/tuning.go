@@ -15,7 +15,9 @@ type Tuning struct {
 	Rows       int  // matrix products: weight rows per invocation, a multiple of 4, at most
 	Threads    int  // that take a dispatch's workgroups in equal shares, 0 = unknown or very many
 	Cols       int  // matrix products: activation rows per invocation for chunks
-	Tile       Tile // matrix products: how those of many activation rows are done, if otherwise
+	Many       int  // matrix products: activation rows from which they are done in tiles or in int8, if at all
+	Tile       Tile // matrix products: the tiles, if any
+	Pairs      int  // matrix products: pairs of activation rows per invocation where these are int8; 0: they are f32
 	Depth      int  // attention: slots per lane; a split has Depth * Lanes
 	TokenDepth int  // the same for attention of single tokens; 0: it is not one kernel
 	Ranges     int  // attention of single tokens: workgroups along the slots of a head
@@ -53,7 +55,7 @@ func largeTexels(info vk.DeviceInfo) bool { return info.Limits.MaxTexelElements 
 
 // TuningIn is the tuning with a form of the kernels that TuningFor may not choose for the device.
 func TuningIn(info vk.DeviceInfo, form shaders.Form) Tuning {
-	t := Tuning{Form: form, Lanes: 64, Run: 32, Rows: 4, Cols: 4, Depth: 2, TokenDepth: 1, Ranges: 16, Span: 1, Movers: 16, RowTile: 4, SliceBytes: 32 << 20, Steps: 16}
+	t := Tuning{Form: form, Lanes: 64, Run: 32, Rows: 4, Cols: 4, Many: 17, Depth: 2, TokenDepth: 1, Ranges: 16, Span: 1, Movers: 16, RowTile: 4, SliceBytes: 32 << 20, Steps: 16}
 	if info.Kind == "cpu" { // it computes on the cores that would submit, and barriers cost much
 		t.Steps = 1
 	} else if form == shaders.Shared {

@@ -73,6 +73,7 @@ layout(binding = 20) writeonly buffer Shares { float shares[]; }; // as shares.c
 const uint HEADS = KV_HEADS * GROUP, HEAD_QUADS = HEAD_DIM / 4, PAD_QUADS = HEAD_PAD / 4;
 #define PART(i) LOAD(Parts, i)
 #include "include/parts.glsl"
+#include "include/fours.glsl"
 #include "include/product.glsl"
 #include "include/token.glsl"
 #include "include/shares.glsl"

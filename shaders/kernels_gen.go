@@ -887,6 +887,64 @@ func (k MatmulHalf) Call(v Variant) (Call, error) {
 	return matmulHalfInfo.call(v, []uint32{k.Lanes, k.PlaneLanes, k.Run, k.Rows, k.TileRows, k.TileCols, k.OwnRows, k.OwnCols, k.Epilogue, k.Biased, k.Outs, k.Normed}, push, []vk.Range{k.Step, k.W, k.S, k.X, k.Norm, k.Bias, k.Res, k.Y})
 }
 
+// MatmulInt8 binds matmul_int8.comp.
+//
+// y[c][row] = sum over k of w[row][k] x[c][k], then the epilogue, of activations in int8, as quantize.comp leaves them: two
+// rows to a word, so that one multiplication of 32 bits by a weight's code serves both. Their sums of CHUNK products are
+// 16 bits each, for of every code CENTRE is taken off, and of the sum it is taken off once. An invocation owns ROWS weight
+// rows and 2 PAIRS activation rows. Grid: x over groups of weight rows, y over tiles of activation rows. Layout of the
+// planes: include/planes.glsl, with RUN 1. Twins: ref/matmul.go, ref/quantize.go
+type MatmulInt8 struct {
+	Lanes    uint32 // workgroup size
+	Rows     uint32 // weight rows per invocation, a multiple of 4
+	Pairs    uint32 // pairs of activation rows per invocation
+	Epilogue uint32 // 0 y = p; 1 y = res + p; 2 y = silu(p[2i]) p[2i+1]; 3 y = silu(p) res
+	Biased   uint32 // 1: p has Bias added
+	Outs     uint32 // 1: the activation rows are those whose logits are wanted
+
+	Blocks  uint32 // of 32 columns in a row
+	First   uint32 // first row of this slice of the matrix
+	Count   uint32 // rows of the whole matrix
+	YStride uint32 // f32 per row of y and res
+	YOffset uint32 // f32 before this matrix's first output in a row of y and res
+
+	Step vk.Range
+	W    vk.Range // weight plane
+	S    vk.Range // scale plane
+	Q    vk.Range // (pairs of rows, blocks, 32) two rows' int8 to a word
+	D    vk.Range // (pairs of rows, blocks) what the int8 of both are multiplied by
+	Bias vk.Range // (count) f32
+	Res  vk.Range // (rows, y_stride) f32
+	Y    vk.Range // (rows, y_stride) f32
+}
+
+// MatmulInt8Weights are the weight types that it has modules for.
+var MatmulInt8Weights = []string{"mxfp4", "q2_k", "q3_k", "q4_0", "q4_1", "q4_k", "q5_0", "q5_1", "q5_k", "q6_k"}
+
+var matmulInt8Info = info{name: "matmul_int8", weights: true, cache: false, push: 20, count: 6, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read}, // Step
+	{vk.RGBA32Uint, Read}, // W
+	{vk.RGBA32Uint, Read}, // S
+	{vk.RGBA32Uint, Read}, // Q
+	{vk.RG32Float, Read},  // D
+	{vk.R32Float, Read},   // Bias
+	{vk.R32Float, Read},   // Res
+	{vk.R32Float, Write},  // Y
+}, frozen: []frozen{
+	{suffix: "rows16.pairs4", weights: []string{"q4_0", "q4_1", "q4_k"}, constants: map[int]uint32{1: 16, 2: 4}},
+}}
+
+// Call implements Kernel.
+func (k MatmulInt8) Call(v Variant) (Call, error) {
+	push := make([]byte, 20)
+	binary.LittleEndian.PutUint32(push[0:], k.Blocks)
+	binary.LittleEndian.PutUint32(push[4:], k.First)
+	binary.LittleEndian.PutUint32(push[8:], k.Count)
+	binary.LittleEndian.PutUint32(push[12:], k.YStride)
+	binary.LittleEndian.PutUint32(push[16:], k.YOffset)
+	return matmulInt8Info.call(v, []uint32{k.Lanes, k.Rows, k.Pairs, k.Epilogue, k.Biased, k.Outs}, push, []vk.Range{k.Step, k.W, k.S, k.Q, k.D, k.Bias, k.Res, k.Y})
+}
+
 // MatmulMatrix binds matmul_matrix.comp.
 //
 // matmul_half.comp by cooperative matrices: subgroups multiply pieces of the tile, M x K of weights with K x N of activations,
@@ -1161,6 +1219,40 @@ func (k Pool) Call(v Variant) (Call, error) {
 	binary.LittleEndian.PutUint32(push[12:], k.Kernel)
 	binary.LittleEndian.PutUint32(push[16:], k.Average)
 	return poolInfo.call(v, []uint32{k.Lanes, k.Split, k.KvHeads, k.Group}, push, []vk.Range{k.Step, k.Table, k.Sums, k.Slots, k.SlotsOut})
+}
+
+// Quantize binds quantize.comp.
+//
+// Activations as int8 for matmul_int8.comp: of every 32 columns q = x / d rounded to even, d = max |x| / 127. Two rows share
+// a word, q of the even one + 2^16 q of the odd one; the last row of an odd number is beside zeros. Where not all of x is
+// finite, d is not a number. One invocation per block of 32 columns of two rows. Grid: x over blocks, y over pairs of rows.
+// Twin: ref/quantize.go
+type Quantize struct {
+	Lanes uint32 // workgroup size
+	Outs  uint32 // 1: the rows are those whose logits are wanted
+
+	Blocks  uint32 // of 32 columns in a row
+	XStride uint32 // vec4 per row of x
+
+	Step vk.Range
+	X    vk.Range // (rows, x_stride) f32
+	Q    vk.Range // (pairs of rows, blocks, 32) two rows' int8 to a word
+	D    vk.Range // (pairs of rows, blocks) d of both
+}
+
+var quantizeInfo = info{name: "quantize", weights: false, cache: false, push: 8, count: 2, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},  // Step
+	{vk.RGBA32Float, Read}, // X
+	{vk.RGBA32Uint, Write}, // Q
+	{vk.RG32Float, Write},  // D
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k Quantize) Call(v Variant) (Call, error) {
+	push := make([]byte, 8)
+	binary.LittleEndian.PutUint32(push[0:], k.Blocks)
+	binary.LittleEndian.PutUint32(push[4:], k.XStride)
+	return quantizeInfo.call(v, []uint32{k.Lanes, k.Outs}, push, []vk.Range{k.Step, k.X, k.Q, k.D})
 }
 
 // Random binds random.comp.

@@ -43,8 +43,10 @@ layout(binding = 7) writeonly buffer Y { float y[]; }; // (rows, y_stride) f32
 
 #define PART(i) LOAD(X, i)
 #include "include/parts.glsl"
+#include "include/fours.glsl"
 #include "include/product.glsl"
 #include "include/epilogue.glsl"
+#include "include/store.glsl"
 
 uint from[COLS];  // first vec4 of the activation rows
 float norm[COLS]; // what they are multiplied by
@@ -76,15 +78,5 @@ void main() {
         [[unroll]] for (uint i = 0; i < ROWS * COLS; i++) acc[i] = reduce_run(acc[i], RUN);
         if (lane % RUN != 0) return;
     }
-    uint row_lanes = lanes / RUN, row0 = push.first + group * ROWS * row_lanes + lane / RUN;
-    [[unroll]] for (uint c = 0; c < COLS; c++) {
-        if (col0 + c >= rows) return;
-        uint base = (col0 + c) * push.y_stride + push.y_offset;
-        if (EPILOGUE == 2) { // an invocation's rows 2i and 2i + 1 are gate and up of one output
-            [[unroll]] for (uint r = 0; r < ROWS; r += 2)
-                store_pair(base, push.first / 2 + (group * ROWS + r) / 2 * row_lanes + lane / RUN, acc[c * ROWS + r], acc[c * ROWS + r + 1]);
-        } else {
-            [[unroll]] for (uint r = 0; r < ROWS; r++) store_row(base, row0 + r * row_lanes, acc[c * ROWS + r]);
-        }
-    }
+    store_all(col0, rows, group, lanes / RUN, lane / RUN);
 }

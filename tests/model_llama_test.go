@@ -13,6 +13,7 @@ import (
 const (
 	errorF32   = 1e-9
 	errorHalf  = 1e-5 // with products whose factors are f16
+	errorInt8  = 1e-3 // with products of activations in int8
 	errorF16   = 1e-5
 	errorChunk = 1e-10
 )

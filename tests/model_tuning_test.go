@@ -68,7 +68,7 @@ func TestGPUTuningAgreesWithTheReference(t *testing.T) {
 				info.Kind = "discrete"
 				tuned := runtime.NewEngine(d)
 				tuned.Tuning = runtime.TuningFor(info)
-				tuned.Tuning.Tile.From = 5
+				tuned.Tuning.Many = 5
 				m, n := loadOn(t, tuned, "testdata/llama/"+name+".gguf"), short(d, len(want.IDs))
 				agrees := func(chunk int, most float64) []float32 {
 					got := promptLogits(t, openSession(t, m, fullKV(chunk), n), want.IDs[:n])
@@ -85,9 +85,39 @@ func TestGPUTuningAgreesWithTheReference(t *testing.T) {
 				}
 				if info.Features.Float16 {
 					tuned.Tuning = tuned.Tuning.Halved(info)
-					tuned.Tuning.Tile.From = 5
 					if slices.Equal(agrees(7, errorHalf), whole) {
 						t.Error("tiles of f16 compute as those of f32")
+					}
+				}
+			})
+		})
+	}
+}
+
+// CPU drivers multiply chunks with activations in int8 if they are asked to: decode steps are as before, chunks are not far
+// from the reference.
+func TestPromptsInInt8AreNearTheReference(t *testing.T) {
+	for _, name := range []string{"group2-q4_1", "group4-q4_0"} {
+		t.Run(name, func(t *testing.T) {
+			var want struct {
+				IDs    []int32
+				Logits floats
+			}
+			readJSON(t, "testdata/llama/"+name+".json", &want)
+			drivers.Together(t, func(t *testing.T, d *vk.Device) {
+				e, can := runtime.NewEngine(d), false
+				if e.Tuning, can = e.Tuning.Int8(); !can {
+					t.Skip("this device is no CPU driver")
+				}
+				e.Tuning.Many = 5
+				m := loadOn(t, e, "testdata/llama/"+name+".gguf")
+				for _, chunk := range []int{1, 7} {
+					got, most, least := promptLogits(t, openSession(t, m, fullKV(chunk), len(want.IDs)), want.IDs), errorF32, 0.0
+					if chunk > 1 {
+						most, least = errorInt8, errorInt8/100
+					}
+					if e := nmse(got, want.Logits); !(e <= most) || e < least {
+						t.Errorf("chunk %d: NMSE %.2e, want %.0e to %.0e", chunk, e, least, most)
 					}
 				}
 			})

@@ -19,6 +19,13 @@ var opForgeries = []struct {
 }{
 	{"a bit of a table", "x: ", embedCase{weight: "f32", share: 1, perLane: 4, width: 1, forge: func(raw []byte) { raw[0] ^= 1 }}},
 	{"a weight", "y: ", matmulCase{weight: "q4_0", share: 1, perLane: 4, cols: 2, rows: 90, blocks: 9, many: 2, forge: func(raw []byte, _, _ []float32) { raw[9*18*40+2] ^= 1 }}},
+	{"a weight by activations in int8", "y: ", matmulCase{weight: "q4_0", share: 1, perLane: 4, pairs: 1, rows: 90, blocks: 9, many: 2, forge: func(raw []byte, _, _ []float32) { raw[9*18*40+2] ^= 1 }}},
+	{"an activation in int8", "q of row 1, column 9: ", quantizeCase{rows: 2, blocks: 1, forge: func(x []float32) { x[41] += x[41] / 16 }}},
+	{"what is multiplied with int8", "d of row 0, column 0: ", quantizeCase{rows: 1, blocks: 1, forge: func(x []float32) {
+		for i := range x {
+			x[i] *= 1 + 1e-5
+		}
+	}}},
 	{"a weight in the top bits of words", "y: ", matmulCase{weight: "q5_0", share: 1, perLane: 4, cols: 2, rows: 90, blocks: 9, many: 2, forge: func(raw []byte, _, _ []float32) { raw[9*22*40+2+3] ^= 0x40 }}},
 	{"a scale of a super-block", "y: ", matmulCase{weight: "q6_k", share: 1, perLane: 4, cols: 2, rows: 90, blocks: 16, many: 2, forge: func(raw []byte, _, _ []float32) { raw[2*210*40+192+15] ^= 2 }}},
 	{"a minimum of a super-block", "y: ", matmulCase{weight: "q4_k", share: 4, perLane: 4, cols: 1, rows: 90, blocks: 16, many: 2, forge: func(raw []byte, _, _ []float32) { raw[2*144*40+4+11] ^= 0x10 }}},
@@ -194,7 +201,10 @@ func TestForgedTwinsDisagree(t *testing.T) {
 		defer b.close()
 		for _, f := range opForgeries {
 			l := b.launches()[0]
-			if _, chained := f.c.(chainCase); chained { // which has one form only
+			product, _ := f.c.(matmulCase)
+			_, chained := f.c.(chainCase)
+			_, quantizes := f.c.(quantizeCase)
+			if chained || quantizes || product.pairs > 0 { // not for GPUs
 				l = b.launches()[3]
 			}
 			if err := f.c.run(b, l); err == nil || !strings.HasPrefix(err.Error(), f.says) {

@@ -34,12 +34,13 @@ type matmulCase struct {
 	rows, blocks, many int          // rows of y, blocks of 32 columns, activation rows
 	sliced             bool         // the first group of rows is a slice of its own
 	tile               runtime.Tile // in tiles by matmul_tile or matmul_half; none: by matmul
+	pairs              int          // of activation rows in int8, by matmul_int8; 0: by matmul
 	forge              func(raw []byte, bias, norm []float32)
 }
 
 func (c matmulCase) String() string {
-	return fmt.Sprintf("%s (%d, %d), %d lanes, %d shared, %d rows each, %d of %d activations, epilogue %d, bias %t, outs %t, normed %t, parts %d, tile %+v",
-		c.weight, c.rows, 32*c.blocks, c.lanes, c.share, c.perLane, c.cols, c.many, c.epilogue, c.biased, c.outs, c.normed, c.parts, c.tile)
+	return fmt.Sprintf("%s (%d, %d), %d lanes, %d shared, %d rows each, %d of %d activations, epilogue %d, bias %t, outs %t, normed %t, parts %d, tile %+v, %d pairs in int8",
+		c.weight, c.rows, 32*c.blocks, c.lanes, c.share, c.perLane, c.cols, c.many, c.epilogue, c.biased, c.outs, c.normed, c.parts, c.tile, c.pairs)
 }
 
 // unrolled are the weight types with unrolled copies of the product.
@@ -242,6 +243,14 @@ func (c matmulCase) run(b *bench, l launch) error {
 		k.Ranges, k.Heads, k.HeadQuads, k.PadQuads, k.XStride = uint32(c.parts), uint32(heads), dim/4, pad/4, uint32(heads*c.parts*(pad+4)/4+xOffset)
 		k.X, merged = r.attention(rnd, len(rows), heads, c.parts, dim, pad, columns, xOffset)
 	}
+	given := ref.Widen(x) // what is multiplied
+	var words, factors *tensor
+	if c.pairs > 0 {
+		q, d := ref.Quantize(x)
+		given = ref.Dequantize(q, d)
+		ws, ds := ref.Pairs(q, d, columns)
+		words, factors = in(r, "q", ws), in(r, "d", ds)
+	}
 	group := c.perLane * l.lanes / c.share
 	for i := range weights {
 		k.First, k.W, k.S = uint32(i*group), weights[i].Range, scales[i].Range
@@ -249,7 +258,9 @@ func (c matmulCase) run(b *bench, l launch) error {
 		if i == len(weights)-1 {
 			groups = ceil(len(order), group) - i
 		}
-		if c.tile.Rows > 0 {
+		if c.pairs > 0 {
+			r.add(c.inInt8(k, words, factors), c.weight, "", groups, ceil(c.many, 2*c.pairs)+1, 1)
+		} else if c.tile.Rows > 0 {
 			r.add(c.tile.Of(k, groups*group), c.weight, "", ceil(groups*group, c.tile.Rows)+1, ceil(c.many, c.tile.Cols)+1, 1)
 		} else {
 			r.add(k, c.weight, "", groups, ceil(c.many, c.cols)+1, 1)
@@ -271,7 +282,7 @@ func (c matmulCase) run(b *bench, l launch) error {
 		if c.parts > 0 {
 			row = merged[i]
 		} else if !c.normed {
-			row = ref.Widen(x[from[i]*columns:][:columns])
+			row = given[from[i]*columns:][:columns]
 		}
 		copy(want[i*yStride+yOffset:], ref.MatMul(w, row, bias, res[i*yStride+yOffset:], c.epilogue))
 	}

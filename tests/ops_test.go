@@ -17,6 +17,8 @@ var ops = []struct {
 	{"embed", embedCases},
 	{"matmul", matmulCases},
 	{"tile", tileCases}, // matmul_tile, matmul_half, matmul_matrix
+	{"quantize", quantizeCases},
+	{"int8", int8Cases}, // matmul_int8
 	{"chain", chainCases},
 	{"rms_norm", rmsNormCases},
 	{"rope_cache", ropeCacheCases},

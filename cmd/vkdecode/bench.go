@@ -232,7 +232,7 @@ func (f *benchFlags) open(ctx context.Context, c *configuration, path string, ve
 	})
 	if err == nil {
 		bar.done()
-		l.tellLayers(stderr)
+		l.tell(stderr)
 	}
 	return l, err
 }

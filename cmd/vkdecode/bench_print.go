@@ -49,7 +49,7 @@ func (r *benchReport) print() error {
 	if r.json {
 		return nil
 	}
-	fmt.Fprintf(r.stdout, "%s on %s; its memory: %.1f GB/s read, %.1f GB/s copied\n\n", r.name, r.device.Name, r.bandwidth.Read, r.bandwidth.Copy)
+	fmt.Fprintf(r.stdout, "%s on %s%s; its memory: %.1f GB/s read, %.1f GB/s copied\n\n", r.name, r.device.Name, inPrecision(r.results[0].Precision), r.bandwidth.Read, r.bandwidth.Copy)
 	if err := r.speeds().print(r.stdout, r.markdown); err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ const everything = `
 select = 1
 validation = true
 no_check = true
-half = true
+precision = "int8"
 gpu_layers = 12
 
 [kv]

@@ -131,7 +131,7 @@ func (f *needleFlags) report(e *evaluation) error {
 	if r.Control {
 		what = "needles that are not there"
 	}
-	fmt.Fprintf(e.stdout, "%s on %s; K and V in %s, chunks of %d\n%d %s for each depth, seed %d, hidden in %s:\n%q\n\n", r.Model, r.Device, r.KVType, r.Chunk, f.needles, what, r.Seed, r.Text, r.Template)
+	fmt.Fprintf(e.stdout, "%s on %s; K and V in %s, chunks of %d%s\n%d %s for each depth, seed %d, hidden in %s:\n%q\n\n", r.Model, r.Device, r.KVType, r.Chunk, inPrecision(r.Precision), f.needles, what, r.Seed, r.Text, r.Template)
 	if failed := recallTable(f.results).print(e.stdout, f.markdown); err == nil {
 		err = failed
 	}

@@ -158,7 +158,7 @@ func (p *perplexities) plan(settings []h2o.Settings) error {
 			if err != nil {
 				return usageError{err}
 			}
-			if _, found := p.finished(eval.SettingOf(plan), seg); !found {
+			if _, found := p.finished(eval.SettingOf(plan, p.model.Precision), seg); !found {
 				total += len(seg.Tokens) - 1
 			}
 			spared = spared || eval.Spared(plan)
@@ -277,7 +277,7 @@ func (p *perplexities) judgeSegment(ctx context.Context, group []h2o.Settings, s
 		if err != nil {
 			return nil, nil, err
 		}
-		if all[n], kept[n] = p.finished(eval.SettingOf(plan), seg); !kept[n] {
+		if all[n], kept[n] = p.finished(eval.SettingOf(plan, p.model.Precision), seg); !kept[n] {
 			open, places = append(open, kv), append(places, n)
 		}
 	}

@@ -25,7 +25,7 @@ func (p *perplexities) report() error {
 	if r.BOS {
 		begin = "BOS first"
 	}
-	fmt.Fprintf(p.stdout, "%s on %s; K and V in %s, chunks of %d, %s\n", r.Model, r.Device, r.KVType, r.Chunk, begin)
+	fmt.Fprintf(p.stdout, "%s on %s; K and V in %s, chunks of %d%s, %s\n", r.Model, r.Device, r.KVType, r.Chunk, inPrecision(r.Precision), begin)
 	for _, group := range p.groups {
 		if len(group) > 0 {
 			fmt.Fprintf(p.stdout, "\n%s\n\n", heading(group))

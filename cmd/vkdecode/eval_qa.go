@@ -179,7 +179,7 @@ func (f *qaFlags) report(e *evaluation) error {
 		return err
 	}
 	r := f.results[0]
-	fmt.Fprintf(e.stdout, "%s on %s; K and V in %s, chunks of %d\n%s read as %s, %d examples, %d tokens before a question", r.Model, r.Device, r.KVType, r.Chunk, r.Data, r.Format, r.Shots, r.Context)
+	fmt.Fprintf(e.stdout, "%s on %s; K and V in %s, chunks of %d%s\n%s read as %s, %d examples, %d tokens before a question", r.Model, r.Device, r.KVType, r.Chunk, inPrecision(r.Precision), r.Data, r.Format, r.Shots, r.Context)
 	if r.ContextText != "" {
 		fmt.Fprintf(e.stdout, ", of %s", r.ContextText)
 	}

@@ -28,8 +28,8 @@ func (l *loaded) examine(ctx context.Context, c *configuration, info vk.DeviceIn
 	if c.Device.NoCheck {
 		return v, nil
 	}
-	if v == nil {
-		if v, err = l.quick(ctx, info, folder, homeless == nil, verbose, stderr); err != nil {
+	if how := c.Device.Precision; v == nil || !v.Examined(info, how) {
+		if v, err = l.quick(ctx, info, how, folder, homeless == nil, verbose, stderr); err != nil {
 			return nil, err
 		}
 	}
@@ -40,13 +40,13 @@ func (l *loaded) examine(ctx context.Context, c *configuration, info vk.DeviceIn
 }
 
 // quick makes the smallest examination and keeps the verdict.
-func (l *loaded) quick(ctx context.Context, info vk.DeviceInfo, folder string, keep bool, verbose int, stderr io.Writer) (*doctor.Verdict, error) {
+func (l *loaded) quick(ctx context.Context, info vk.DeviceInfo, how, folder string, keep bool, verbose int, stderr io.Writer) (*doctor.Verdict, error) {
 	bar := newProgress(stderr, "first use of this device and driver: check", -1)
 	defer bar.done()
 	bar.set(0)
 	var report *doctor.Report
 	x, err := l.onDevice(info, folder, keep, verbose, stderr, func(x *doctor.Exam) (err error) {
-		report, err = x.Quick(ctx)
+		report, err = x.Quick(ctx, how)
 		return err
 	})
 	switch {

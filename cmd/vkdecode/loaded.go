@@ -86,7 +86,7 @@ func openModel(ctx context.Context, c *configuration, path string, verbose int, 
 	})
 	if err == nil {
 		bar.done()
-		l.tellLayers(stderr)
+		l.tell(stderr)
 	}
 	return l, err
 }
@@ -122,9 +122,9 @@ func openDevice(ctx context.Context, c *configuration, verbose int, stderr io.Wr
 	l.engine = runtime.NewEngine(l.device)
 	l.engine.Debug, l.engine.OwnLayers = debug, c.Device.Layers
 	l.tunings = verdict.Tunings(info)
-	if c.Device.Half {
-		if l.tunings[0], err = verdict.Halved(l.tunings[0], info); err != nil {
-			fmt.Fprintf(stderr, "note: --half changes nothing: %v\n", err)
+	if how := c.Device.Precision; how != runtime.F32 {
+		if l.tunings, err = verdict.Precise(l.tunings, info, how); err != nil {
+			fmt.Fprintf(stderr, "note: --precision %s changes nothing: %v\n", how, err)
 		}
 	}
 	l.engine.Tuning = l.tunings[0]
@@ -137,9 +137,12 @@ func openDevice(ctx context.Context, c *configuration, verbose int, stderr io.Wr
 	return l, nil
 }
 
-// tellLayers says that the device reads weights from the host's memory, where it does.
-func (l *loaded) tellLayers(stderr io.Writer) {
+// tell says where weights lie in the host's memory, and where a precision that was asked for is none of the model's.
+func (l *loaded) tell(stderr io.Writer) {
 	m := l.model
+	if how := l.engine.Tuning.Precision(); how != m.Precision {
+		fmt.Fprintf(stderr, "note: --precision %s changes nothing here: it is for weights of 2 to 6 bits, of which this model has none that are quicker so\n", how)
+	}
 	if layers := len(m.Layers); m.OwnLayers < layers {
 		fmt.Fprintf(stderr, "note: the weights of %d of %d layers lie in the device's own memory, %s; those of the others, %s, are read from the host's over the bus, which is slower (--gpu-layers)\n",
 			m.OwnLayers, layers, binarySize(m.OwnBytes()), binarySize(m.Bytes()-m.OwnBytes()))

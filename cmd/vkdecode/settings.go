@@ -20,7 +20,7 @@ type Config struct {
 		Select     string // "auto", an index, part of a name or a UUID
 		Validation bool
 		NoCheck    bool
-		Half       bool
+		Precision  string
 		Layers     int // in the device's own memory, -1 = as many as fit
 	}
 	KV struct {
@@ -98,9 +98,9 @@ var settings = []setting{
 		help: "layers whose weights lie in the device's own memory, the others' are read from the host's over the bus; auto is as many as fit",
 		set:  wholeOrAuto(0, -1, func(c *Config) *int { return &c.Device.Layers })},
 
-	{key: "device.half", flag: "half", kind: truth, initial: "false",
-		help: "multiply prompts with factors rounded to f16, where a GPU can: less exact, and often faster",
-		set:  truthOf(func(c *Config) *bool { return &c.Device.Half })},
+	{key: "device.precision", flag: "precision", kind: text, initial: "f32", arg: "HOW", words: runtime.Precisions,
+		help: "what prompts are multiplied in: f32; f16 rounds weights and activations, on GPUs; int8 rounds activations as llama.cpp does, on CPU drivers; both are less exact and faster",
+		set:  oneOf(runtime.Precisions, func(c *Config) *string { return &c.Device.Precision })},
 
 	{key: "kv.policy", flag: "kv", kind: text, initial: "h2o", arg: "POLICY", words: policies,
 		help: "KV policy with options, like h2o:score=max (see \"vkdecode policies\"); several separated by commas where that makes sense",

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"vkdecode/runtime"
 )
 
 // table is text in columns, for a person or for a Markdown document.
@@ -58,4 +60,12 @@ func (t *table) print(w io.Writer, markdown bool) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// inPrecision says in which precision prompts were multiplied, after a comma; nothing of f32.
+func inPrecision(p string) string {
+	if p == "" || p == runtime.F32 {
+		return ""
+	}
+	return ", prompts in " + p
 }

@@ -51,8 +51,8 @@ func isFull(s eval.Setting) bool {
 
 // varying says which settings besides policy and budget a series must name: those in which results of one policy differ.
 type varying struct {
-	kvType, positions, chunk bool
-	common                   string // the others in words, which are the same for all results of a policy
+	kvType, positions, chunk, precision bool
+	common                              string // the others in words, which are the same for all results of a policy
 }
 
 func differences(settings []eval.Setting) (v varying) {
@@ -64,7 +64,8 @@ func differences(settings []eval.Setting) (v varying) {
 	}
 	kvType, positions, chunk := valuesOf(settings, func(s eval.Setting) string { return s.KVType }), valuesOf(settings, func(s eval.Setting) string { return s.Positions }),
 		valuesOf(evicting, func(s eval.Setting) string { return integer(s.Chunk) })
-	v.kvType, v.positions, v.chunk = kvType.differ, positions.differ, chunk.differ
+	precision := valuesOf(settings, func(s eval.Setting) string { return s.Precision })
+	v.kvType, v.positions, v.chunk, v.precision = kvType.differ, positions.differ, chunk.differ, precision.differ
 	v.common = sentence(listed(slices.Concat(kvType.words("keys and values in %s"), positions.words("%s positions"), chunk.words("chunks of %s tokens"))))
 	return v
 }
@@ -125,6 +126,9 @@ func (v varying) series(s eval.Setting) string {
 	}
 	if v.chunk && !isFull(s) {
 		parts = append(parts, fmt.Sprintf("chunk %d", s.Chunk))
+	}
+	if v.precision && s.Precision != "" {
+		parts = append(parts, "prompts in "+s.Precision)
 	}
 	return clean(strings.Join(parts, ", "))
 }

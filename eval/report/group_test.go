@@ -56,9 +56,9 @@ func TestSeriesNameOnlyWhatDiffers(t *testing.T) {
 	if got := differences([]eval.Setting{full, a, b}).series(a); got != "h2o" {
 		t.Errorf("series is %q, want the policy", got)
 	}
-	b.KVType, b.Positions, b.Chunk = "q8_0", "cache", 256
+	b.KVType, b.Positions, b.Chunk, b.Precision = "q8_0", "cache", 256, "int8"
 	v := differences([]eval.Setting{full, a, b})
-	if got, want := v.series(b), "h2o, q8_0, cache positions, chunk 256"; got != want {
+	if got, want := v.series(b), "h2o, q8_0, cache positions, chunk 256, prompts in int8"; got != want {
 		t.Errorf("series is %q, want %q", got, want)
 	}
 	if got := v.common; got != "" {

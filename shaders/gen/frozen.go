@@ -25,6 +25,7 @@ type fixed struct {
 var frozenKernels = []frozen{
 	{"matmul", []string{"q4_0", "q4_1", "q8_0", "f16", "q4_k", "q6_k"}, []fixed{{"RUN", 1}, {"ROWS", 16}, {"COLS", 1}}},
 	{"matmul", []string{"q4_1", "q8_0"}, []fixed{{"RUN", 1}, {"ROWS", 16}, {"COLS", 4}}},
+	{"matmul_int8", []string{"q4_0", "q4_1", "q4_k"}, []fixed{{"ROWS", 16}, {"PAIRS", 4}}},
 }
 
 // suffix ends the module's name: "run1.rows16.cols1".

@@ -45,6 +45,7 @@ type kernel struct {
 	file, name     string // "rms_norm.comp", "rms_norm"
 	source         string
 	weights, cache bool
+	some           []string // weight types that it names by #pragma weights; nil: all
 	*reflection
 }
 
@@ -116,6 +117,9 @@ func build(file string, all *compilers) (kernel, error) {
 	weights, caches := []string{""}, []string{""}
 	if k.weights {
 		weights = folders("quant")
+		if named := k.pragma("weights"); named != nil {
+			weights, k.some = named, named
+		}
 	}
 	if k.cache {
 		caches = folders("cache")
@@ -128,7 +132,7 @@ func build(file string, all *compilers) (kernel, error) {
 	}
 	for _, w := range weights {
 		for _, c := range caches {
-			for _, f := range formsOf(k.source) {
+			for _, f := range k.forms() {
 				all.do(file, func() error { return k.compile(f, w, c) })
 			}
 		}
@@ -136,13 +140,22 @@ func build(file string, all *compilers) (kernel, error) {
 	return k, k.freeze(all)
 }
 
-// formsOf are the forms that a kernel is compiled in: all, or those that it names by #pragma forms.
-func formsOf(source string) []form {
-	named := regexp.MustCompile(`(?m)^#pragma forms\((.*)\)$`).FindStringSubmatch(source)
+// forms are those that a kernel is compiled in: all, or those that it names by #pragma forms.
+func (k *kernel) forms() []form {
+	named := k.pragma("forms")
 	if named == nil {
 		return forms
 	}
-	return slices.DeleteFunc(slices.Clone(forms), func(f form) bool { return !strings.Contains(named[1], f.name) })
+	return slices.DeleteFunc(slices.Clone(forms), func(f form) bool { return !slices.Contains(named, f.name) })
+}
+
+// pragma are the words of a pragma, nil if there is none.
+func (k *kernel) pragma(name string) []string {
+	found := regexp.MustCompile(`(?m)^#pragma ` + name + `\((.*)\)$`).FindStringSubmatch(k.source)
+	if found == nil {
+		return nil
+	}
+	return strings.Fields(found[1])
 }
 
 // reflect learns the constants and bindings, from the form whose SPIR-V tells the type of every binding.
@@ -232,6 +245,9 @@ func bind(kernels []kernel) []byte {
 		}
 		b.WriteString("}\n\n")
 
+		if k.some != nil {
+			fmt.Fprintf(&b, "// %sWeights are the weight types that it has modules for.\nvar %sWeights = %#v\n\n", typeName, typeName, k.some)
+		}
 		fmt.Fprintf(&b, "var %sInfo = info{name: %q, weights: %v, cache: %v, push: %d, count: %d, bindings: []bindingInfo{\n",
 			strings.ToLower(typeName[:1])+typeName[1:], k.name, k.weights, k.cache, k.PushBytes, len(k.Constants)+1)
 		for _, x := range k.Bindings {

@@ -1,10 +1,8 @@
 // What an invocation of a product does: acc += the products of its ROWS weight rows with COLS activation rows, block by
 // block of 32 columns. The kernel that includes it has the constants RUN, ROWS and COLS, the planes W and S
-// (include/planes.glsl), and says what the activations are.
+// (include/planes.glsl), includes fours.glsl and says what the activations are.
 vec4 activation(uint c, uint k); // elements 4k .. 4k + 3 of the invocation's activation row c
 
-const bool ACROSS = WORDS % 4 != 0;   // a uvec4 of weights has a word of each of four rows, not four words of one
-const uint FIELDS = WORDS * PER_WORD; // weights that lie in one word each; the others are spread over the words' top bits
 const uint TOGETHER = COLS == 1 ? AT_ONCE : 1; // weight rows
 float acc[ROWS * COLS];
 
@@ -13,7 +11,7 @@ void add_blocks(uint group, uint steps, uint weights, uint scales_at) {
     uint lanes = gl_WorkGroupSize.x, lane = gl_LocalInvocationID.x;
     uint row_lanes = lanes / RUN, records = (steps * RUN + SUPER - 1) / SUPER;
     uint quad = weights + group * steps * (ROWS / 4) * WORDS * lanes + lane;
-    uint scale = scales_at + (SCALES == PER_SUPER ? group * records * (ROWS / 4) * RECORD * row_lanes + lane / RUN : group * steps * (ROWS / 4) * lanes + lane);
+    uint scale = scales_at + first_scale(group, steps, records, lanes, row_lanes, lane, lane / RUN);
     uint at = lane % RUN * 8, step = 0;
     [[dont_unroll]] do { // the test stands at the end: before the body, lavapipe would run that once more, masked
         float x[32 * COLS], sum[PARTS * COLS];
@@ -36,19 +34,9 @@ void add_blocks(uint group, uint steps, uint weights, uint scales_at) {
             }
         }
         [[unroll]] for (uint r = 0; r < ROWS; r += 4) {
-            uvec4 scales = uvec4(0), supers = uvec4(0);
-            if (SCALES == PER_BLOCK) scales = LOAD(S, scale + r / 4 * lanes);
-            if (SCALES == PER_SUPER) {
-                uint block = at / 8, record = scale + (block / SUPER * (ROWS / 4) + r / 4) * RECORD * row_lanes;
-                supers = LOAD(S, record);
-                scales = LOAD(S, record + (1 + block % SUPER / 2) * row_lanes) >> (block % 2 * 16) & 0xFFFF;
-            }
+            Scales scales = scales_of(scale, r / 4, at / 8, lanes, row_lanes);
             uvec4 q[WORDS + 1];
-            if (ACROSS) {
-                [[unroll]] for (uint n = 0; n < WORDS; n++) q[n] = LOAD(W, quad + (r / 4 * WORDS + n) * lanes);
-                q[WORDS] = uvec4(0);
-                if (FIELDS < 32) [[unroll]] for (uint n = 0; n < WORDS; n++) q[WORDS] |= q[n] >> 30 << (2 * n);
-            }
+            if (ACROSS) q = words_across(quad + r / 4 * WORDS * lanes, lanes);
             [[unroll]] for (uint first = 0; first < 4; first += TOGETHER) {
                 // Rows worked on together: their loads wait for nothing, and while one sum waits for a term the others go on.
                 if (!ACROSS) [[unroll]] for (uint n = 0; n < TOGETHER * (WORDS / 4); n++) q[n] = LOAD(W, quad + ((r + first) * (WORDS / 4) + n) * lanes);
@@ -72,7 +60,7 @@ void add_blocks(uint group, uint steps, uint weights, uint scales_at) {
                 [[unroll]] for (uint c = 0; c < COLS; c++)
                     [[unroll]] for (uint p = 0; p < TOGETHER; p++)
                         [[unroll]] for (uint part = 0; part < PARTS; part++)
-                            acc[c * ROWS + r + first + p] += combine(uvec2(scales[first + p], supers[first + p]), part, dots[(c * TOGETHER + p) * PARTS + part], sum[c * PARTS + part]);
+                            acc[c * ROWS + r + first + p] += combine(uvec2(scales.own[first + p], scales.above[first + p]), part, dots[(c * TOGETHER + p) * PARTS + part], sum[c * PARTS + part]);
             }
         }
         quad += ROWS / 4 * WORDS * lanes;
