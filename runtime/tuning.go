@@ -1,9 +1,7 @@
 package runtime
 
 import (
-	"os"
 	"runtime"
-	"strconv"
 
 	"vkdecode/shaders"
 	"vkdecode/vk"
@@ -65,10 +63,9 @@ func TuningIn(info vk.DeviceInfo, form shaders.Form) Tuning {
 	if oneSubgroup(info, form) {
 		t.Lanes, t.Run, t.Rows, t.Depth = int(info.Limits.SubgroupSize), 1, 16, 8
 		t.TokenDepth, t.Ranges, t.Span, t.Movers = 4, 2, 64, 1
+	}
+	if info.Kind == "cpu" && form != shaders.Shared {
 		t.RowSlots = 4
-		if n, e := strconv.Atoi(os.Getenv("RWS")); e == nil {
-			t.RowSlots = n
-		}
 	}
 	if info.Kind == "cpu" && largeTexels(info) {
 		t.Walk = 140_000 // lavapipe ends loops early: tests/ops_evict_test.go shows that these are reached

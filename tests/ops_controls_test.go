@@ -39,6 +39,9 @@ var opForgeries = []struct {
 	{"a key", "e of slice 0: ", forgedAttention(func(c *cacheRig) { c.twin.K[len(c.twin.K)/2] += 1e-2 })},
 	{"a value of the cache", "o of slice 0: ", forgedAttention(func(c *cacheRig) { c.twin.V[len(c.twin.V)/2] += 1e-2 })},
 	{"a mask off by one", "e of slice 0: ", forgedAttention(func(c *cacheRig) { c.rows[0].Pos++ })},
+	{"a key of a prompt's attention", "y: ", forgedPrompt(func(c *cacheRig) { c.twin.K[len(c.twin.K)/2]++ })},
+	{"a value of a prompt's attention", "y: ", forgedPrompt(func(c *cacheRig) { c.twin.V[len(c.twin.V)/2]++ })},
+	{"a prompt's mask off by one", "y: ", forgedPrompt(func(c *cacheRig) { c.rows[3].Pos++ })},
 	{"a key of a token's attention", "parts: ", forgedToken(func(c *cacheRig, _ *ref.RopeCache) { c.twin.K[len(c.twin.K)/2]++ })},
 	{"the other way round", "parts: ", forgedToken(func(_ *cacheRig, rope *ref.RopeCache) {
 		for i := range rope.Turns {
@@ -194,7 +197,8 @@ func TestForgedTwinsDisagree(t *testing.T) {
 		defer b.close()
 		for _, f := range opForgeries {
 			l := b.launches()[0]
-			if _, chained := f.c.(chainCase); chained { // which has one form only
+			switch f.c.(type) {
+			case chainCase, promptCase: // which need a form of one subgroup
 				l = b.launches()[3]
 			}
 			if err := f.c.run(b, l); err == nil || !strings.HasPrefix(err.Error(), f.says) {
