@@ -19,9 +19,9 @@ type Result struct {
 	BudgetSlots int    `json:"budget_slots"` // per KV head after eviction, while decoding
 	KVType      string `json:"kv_type"`
 	Precision   string `json:"precision"` // that prompts are multiplied in
-	Chunk       int    `json:"chunk"` // as given
-	Depth       int    `json:"depth"` // tokens in the cache before
-	Rows        int    `json:"rows"`  // in a step of decoding: sequences beside each other
+	Chunk       int    `json:"chunk"`     // as given
+	Depth       int    `json:"depth"`     // tokens in the cache before
+	Rows        int    `json:"rows"`      // in a step of decoding: sequences beside each other
 	Prompt      int    `json:"prompt"`
 	Tokens      int    `json:"tokens"`  // of each sequence decoded in a measurement
 	Repeats     int    `json:"repeats"` // measurements of each figure

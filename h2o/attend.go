@@ -25,7 +25,8 @@ type view struct {
 	first  uint32 // the layer's first entry in the table
 	layer  int
 	heads  Heads
-	kv     int // KV heads of one layer: all, but in the view of all layers
+	kv     int  // KV heads of one layer: all, but in the view of all layers
+	scores bool // attention to them changes scores
 	splits int
 	stride int    // slots of whole splits
 	slice  int    // rows whose attention is in scratch at once
@@ -49,7 +50,9 @@ func (c *Cache) view(layer int, p *pool, table *runtime.Tensor, slots int) view 
 
 // own is the view of a layer's own pool.
 func (c *Cache) own(layer int) view {
-	return c.view(layer, c.pools[layer], c.table, c.Plan.Layers[layer].Most)
+	v := c.view(layer, c.pools[layer], c.table, c.Plan.Layers[layer].Most)
+	v.scores = c.Plan.Policy.Update != UpdateNone
+	return v
 }
 
 // all is the view of joined layers as of one layer with the heads of all.
@@ -93,8 +96,12 @@ func (c *Cache) planScratch(a *runtime.Arena) {
 	var slots, splits int64
 	for _, v := range c.views() {
 		heads = max(heads, v.heads.Query)
-		slots = max(slots, int64(v.slice*v.heads.Query*v.stride))
-		splits = max(splits, int64(v.slice*v.heads.Query*v.splits))
+		rows := v.slice
+		if c.byRows(v) && c.Observes() == 0 {
+			rows = min(rows, c.seqs) // single tokens, which are not always one kernel either
+		}
+		slots = max(slots, int64(rows*v.heads.Query*v.stride))
+		splits = max(splits, int64(rows*v.heads.Query*v.splits))
 	}
 	peaks, shares, tokens := 2*splits, splits, int64(0) // tokens: heads whose attention of single tokens is in scratch at once
 	for layer := 0; c.single() && layer < len(c.pools); layer++ {
@@ -137,7 +144,7 @@ func (c *Cache) Decode(p *runtime.Program, step *runtime.Tensor, layer, rows int
 			parts = nil
 		}
 	} else {
-		c.attend(p, step, v, c.Plan.Policy.Update != UpdateNone, rows, batch, x)
+		c.attend(p, step, v, rows, batch, x)
 	}
 	if c.joined && layer < len(c.pools)-1 { // the last one settles all
 		return parts
@@ -153,9 +160,13 @@ func (c *Cache) Decode(p *runtime.Program, step *runtime.Tensor, layer, rows int
 	return parts
 }
 
-// attend records what comes before evictions; scores: attention changes them.
-func (c *Cache) attend(p *runtime.Program, step *runtime.Tensor, v view, scores bool, rows int, batch bool, x Activations) {
+// attend records what comes before evictions.
+func (c *Cache) attend(p *runtime.Program, step *runtime.Tensor, v view, rows int, batch bool, x Activations) {
 	c.append(p, step, v, rows, x)
+	if !batch && c.byRows(v) {
+		c.attendRows(p, step, v, rows, x)
+		return
+	}
 	t := c.engine.Tuning
 	rowTile := 1
 	if !batch {
@@ -166,7 +177,7 @@ func (c *Cache) attend(p *runtime.Program, step *runtime.Tensor, v view, scores 
 		c.logits(p, step, v, c.scratch.q.Range, row, n, rowTile, x.Rotation)
 		c.values(p, step, v, row, n, rowTile)
 		c.merge(p, step, v, row, n, x)
-		if scores {
+		if v.scores {
 			c.score(p, step, v, row, n, t.Split(), v.splits, 1)
 		}
 	}

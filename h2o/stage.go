@@ -54,7 +54,7 @@ func (c *Cache) newStage(a *runtime.Arena, entries int) *stage {
 // work is the view of a layer's tokens in the work pool.
 func (c *Cache) work(layer int) view {
 	v := c.view(layer, c.stage.pool, c.stage.table, c.Plan.Work)
-	v.ranks = inOrder
+	v.ranks, v.scores = inOrder, c.Observes() == 0 && c.Plan.Prefill.Update != UpdateNone
 	return v
 }
 
@@ -81,7 +81,7 @@ func (c *Cache) Prompt(p *runtime.Program, step *runtime.Tensor, layer, rows int
 	}
 	v := c.work(layer)
 	window := c.Observes()
-	c.attend(p, step, v, window == 0 && c.Plan.Prefill.Update != UpdateNone, rows, false, x)
+	c.attend(p, step, v, rows, false, x)
 	c.count(p, step, v)
 	if window > 0 {
 		quads := v.heads.Query * c.geometry.HeadPad(c.Plan.Types) / 4

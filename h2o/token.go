@@ -41,10 +41,13 @@ func (c *Cache) rowOf(layer int) (first, all int) {
 	return 0, heads
 }
 
-// single tells whether the cache suits attention of single tokens as one kernel, which reads heads as vec4, keys that are
-// rotated, and K and V of one type without scales.
-func (c *Cache) single() bool {
-	return c.engine.Tuning.TokenDepth > 0 && c.geometry.HeadDim%4 == 0 && !c.Plan.Renumber && c.Plan.Types.K == c.Plan.Types.V && !layouts[c.Plan.Types.K].scaled
+// single tells whether the cache suits attention of single tokens as one kernel.
+func (c *Cache) single() bool { return c.engine.Tuning.TokenDepth > 0 && c.plain() }
+
+// plain tells whether the cache suits attention as one kernel, which takes heads as vec4, keys that are rotated, and K and V
+// of one type without scales.
+func (c *Cache) plain() bool {
+	return c.geometry.HeadDim%4 == 0 && !c.Plan.Renumber && c.Plan.Types.K == c.Plan.Types.V && !layouts[c.Plan.Types.K].scaled
 }
 
 // whole tells whether attention where every row is the new token of its sequence is that kernel: two rotary pairs make a

@@ -167,6 +167,56 @@ func (k AttendMerge) Call(v Variant) (Call, error) {
 	return attendMergeInfo.call(v, []uint32{k.Lanes, k.Split, k.KvHeads, k.Group, k.HeadDim, k.HeadPad, k.Values}, push, []vk.Range{k.Step, k.Table, k.Peaks, k.O, k.Y, k.Shares})
 }
 
+// AttendRows binds attend_rows.comp.
+//
+// Attention of a prompt's rows where no scores come of it, in one walk over the slots: y = sum of e v / sum of e, with
+// e = exp(q k - m) and the maximum m so far; when that grows, what is summed shrinks. For drivers that run a subgroup as one
+// vector: a lane is a row, or ROWS of them, so that nothing is combined over lanes and nothing is written but y. A slot's K
+// and V are the same for all rows, and one fetch brings as many parts of them as there are lanes.
+// Grid: x over tiles of rows, y over KV heads and tiles of their query heads. All rows are of one sequence, and each sees
+// the live slots and of the new tokens those up to its own. Twin: ref/attend.go
+type AttendRows struct {
+	Lanes    uint32 // workgroup size
+	KvHeads  uint32
+	Group    uint32 // query heads per KV head
+	HeadTile uint32 // query heads per workgroup
+	Rows     uint32 // rows per lane
+	HeadDim  uint32 // dimensions of a head in y, a multiple of 4
+	HeadPad  uint32 // the same in q and the cache
+	Slots    uint32 // that are looked at together
+
+	Head    uint32 // first entry of the layer in Table
+	Row     uint32 // first of the sequence's rows in the step
+	Count   uint32 // rows, at most
+	YStride uint32 // vec4 per row of y
+
+	Step  vk.Range
+	Table vk.Range
+	K     vk.Range // (slots, HEAD_PAD) packed
+	V     vk.Range // (slots, HEAD_PAD) packed
+	Q     vk.Range // (rows, heads, HEAD_PAD) f32, scaled
+	Y     vk.Range // (rows, y_stride) f32
+}
+
+var attendRowsInfo = info{name: "attend_rows", weights: false, cache: true, push: 16, count: 8, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},   // Step
+	{vk.RGBA32Uint, Read},   // Table
+	{vk.RGBA32Uint, Read},   // K
+	{vk.RGBA32Uint, Read},   // V
+	{vk.RGBA32Float, Read},  // Q
+	{vk.RGBA32Float, Write}, // Y
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k AttendRows) Call(v Variant) (Call, error) {
+	push := make([]byte, 16)
+	binary.LittleEndian.PutUint32(push[0:], k.Head)
+	binary.LittleEndian.PutUint32(push[4:], k.Row)
+	binary.LittleEndian.PutUint32(push[8:], k.Count)
+	binary.LittleEndian.PutUint32(push[12:], k.YStride)
+	return attendRowsInfo.call(v, []uint32{k.Lanes, k.KvHeads, k.Group, k.HeadTile, k.Rows, k.HeadDim, k.HeadPad, k.Slots}, push, []vk.Range{k.Step, k.Table, k.K, k.V, k.Q, k.Y})
+}
+
 // AttendToken binds attend_token.comp.
 //
 // All of a layer's attention where every row is the one new token of its sequence, in one walk over the cache: q and k are

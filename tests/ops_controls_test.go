@@ -46,6 +46,9 @@ var opForgeries = []struct {
 	{"a key", "e of slice 0: ", forgedAttention(func(c *cacheRig) { c.twin.K[len(c.twin.K)/2] += 1e-2 })},
 	{"a value of the cache", "o of slice 0: ", forgedAttention(func(c *cacheRig) { c.twin.V[len(c.twin.V)/2] += 1e-2 })},
 	{"a mask off by one", "e of slice 0: ", forgedAttention(func(c *cacheRig) { c.rows[0].Pos++ })},
+	{"a key of a prompt's attention", "y: ", forgedPrompt(func(c *cacheRig) { c.twin.K[len(c.twin.K)/2]++ })},
+	{"a value of a prompt's attention", "y: ", forgedPrompt(func(c *cacheRig) { c.twin.V[len(c.twin.V)/2]++ })},
+	{"a prompt's mask off by one", "y: ", forgedPrompt(func(c *cacheRig) { c.rows[3].Pos++ })},
 	{"a key of a token's attention", "parts: ", forgedToken(func(c *cacheRig, _ *ref.RopeCache) { c.twin.K[len(c.twin.K)/2]++ })},
 	{"the other way round", "parts: ", forgedToken(func(_ *cacheRig, rope *ref.RopeCache) {
 		for i := range rope.Turns {
@@ -204,7 +207,8 @@ func TestForgedTwinsDisagree(t *testing.T) {
 			product, _ := f.c.(matmulCase)
 			_, chained := f.c.(chainCase)
 			_, quantizes := f.c.(quantizeCase)
-			if chained || quantizes || product.pairs > 0 { // not for GPUs
+			_, prompts := f.c.(promptCase)
+			if chained || quantizes || prompts || product.pairs > 0 { // which need a form of one subgroup
 				l = b.launches()[3]
 			}
 			if err := f.c.run(b, l); err == nil || !strings.HasPrefix(err.Error(), f.says) {
