@@ -30,7 +30,7 @@ func main() {
 	driver := flag.String("driver", "lavapipe", "lavapipe, swiftshader or auto")
 	depths := flag.String("depths", "64", "prompt lengths in tokens")
 	decoded := flag.Int("n", 16, "tokens to decode after each prompt")
-	policies := flag.String("kv", "full", "our policies; those that evict have a budget of 20%")
+	policies := flag.String("kv", "full,full/int8", "our policies, with another precision than f32 behind a slash; those that evict have a budget of 20%")
 	against := flag.String("against", "gpu,cpu,cpu-plain", "backends of the peer")
 	peer := flag.String("peer", "", "build of tests/peer/speed.c")
 	folder := flag.String("backends", "", "folder of the peer's backends")

@@ -60,8 +60,9 @@ func prompt(tokens int) string {
 	return strings.Join(ids, " ")
 }
 
-// vkdecode measures one run of our program.
+// vkdecode measures one run of our program: with a policy, and behind a slash with another precision than f32.
 func (b bench) vkdecode(depth int, policy string) (s speed, err error) {
+	policy, precision, _ := strings.Cut(policy, "/")
 	ids, err := os.CreateTemp("", "speed-*.ids")
 	if err != nil {
 		return s, err
@@ -79,7 +80,7 @@ func (b bench) vkdecode(depth int, policy string) (s speed, err error) {
 			Decode float64 `json:"decode_tps"`
 		}
 	}
-	err = b.run(&report, "", b.program, "run", b.model, "--config", os.DevNull, "--prompt-tokens", "@"+ids.Name(), "--kv", policy, "--budget", "20%",
+	err = b.run(&report, "", b.program, "run", b.model, "--config", os.DevNull, "--prompt-tokens", "@"+ids.Name(), "--kv", policy, "--budget", "20%", "--precision", cmp.Or(precision, "f32"),
 		"--temp", "0", "--ignore-eos", "-n", strconv.Itoa(b.decoded+1), "--json") // the first new token is the prompt's work
 	return speed{report.Timing.Prompt, report.Timing.Decode}, err
 }
