@@ -97,32 +97,29 @@ func TestGPUTuningAgreesWithTheReference(t *testing.T) {
 // CPU drivers multiply chunks with activations in int8 if they are asked to: decode steps are as before, chunks are not far
 // from the reference.
 func TestPromptsInInt8AreNearTheReference(t *testing.T) {
-	for _, name := range []string{"group2-q4_1", "group4-q4_0"} {
-		t.Run(name, func(t *testing.T) {
-			var want struct {
-				IDs    []int32
-				Logits floats
-			}
-			readJSON(t, "testdata/llama/"+name+".json", &want)
-			drivers.Together(t, func(t *testing.T, d *vk.Device) {
-				e, can := runtime.NewEngine(d), false
-				if e.Tuning, can = e.Tuning.Int8(); !can {
-					t.Skip("this device is no CPU driver")
-				}
-				e.Tuning.Many = 5
-				m := loadOn(t, e, "testdata/llama/"+name+".gguf")
-				for _, chunk := range []int{1, 7} {
-					got, most, least := promptLogits(t, openSession(t, m, fullKV(chunk), len(want.IDs)), want.IDs), errorF32, 0.0
-					if chunk > 1 {
-						most, least = errorInt8, errorInt8/100
-					}
-					if e := nmse(got, want.Logits); !(e <= most) || e < least {
-						t.Errorf("chunk %d: NMSE %.2e, want %.0e to %.0e", chunk, e, least, most)
-					}
-				}
-			})
-		})
+	const path = "testdata/llama/group2-q4_1"
+	var want struct {
+		IDs    []int32
+		Logits floats
 	}
+	readJSON(t, path+".json", &want)
+	drivers.Together(t, func(t *testing.T, d *vk.Device) {
+		e, can := runtime.NewEngine(d), false
+		if e.Tuning, can = e.Tuning.Int8(); !can {
+			t.Skip("this device is no CPU driver")
+		}
+		e.Tuning.Many = 5
+		m := loadOn(t, e, path+".gguf")
+		for _, chunk := range []int{1, 7} {
+			got, most, least := promptLogits(t, openSession(t, m, fullKV(chunk), len(want.IDs)), want.IDs), errorF32, 0.0
+			if chunk > 1 {
+				most, least = errorInt8, errorInt8/100
+			}
+			if e := nmse(got, want.Logits); !(e <= most) || e < least {
+				t.Errorf("chunk %d: NMSE %.2e, want %.0e to %.0e", chunk, e, least, most)
+			}
+		}
+	})
 }
 
 // However products are launched, each in another way, with rows of x as wide as the widest wants them, the logits are the
