@@ -97,7 +97,7 @@ func (c *Cache) planScratch(a *runtime.Arena) {
 	for _, v := range c.views() {
 		heads = max(heads, v.heads.Query)
 		rows := v.slice
-		if c.byRows(v) && c.Observes() == 0 {
+		if c.byRows(v) && !v.scores && c.Observes() == 0 {
 			rows = min(rows, c.seqs) // single tokens, which are not always one kernel either
 		}
 		slots = max(slots, int64(rows*v.heads.Query*v.stride))
@@ -163,9 +163,13 @@ func (c *Cache) Decode(p *runtime.Program, step *runtime.Tensor, layer, rows int
 // attend records what comes before evictions.
 func (c *Cache) attend(p *runtime.Program, step *runtime.Tensor, v view, rows int, batch bool, x Activations) {
 	c.append(p, step, v, rows, x)
-	if !batch && c.byRows(v) {
+	byRows := !batch && c.byRows(v)
+	if byRows {
 		c.attendRows(p, step, v, rows, x)
-		return
+		if !v.scores {
+			return
+		}
+		x.Y = vk.Range{} // what is left is for scores
 	}
 	t := c.engine.Tuning
 	rowTile := 1
@@ -175,7 +179,9 @@ func (c *Cache) attend(p *runtime.Program, step *runtime.Tensor, v view, rows in
 	for row := 0; row < rows; row += v.slice {
 		n := min(v.slice, rows-row)
 		c.logits(p, step, v, c.scratch.q.Range, row, n, rowTile, x.Rotation)
-		c.values(p, step, v, row, n, rowTile)
+		if !byRows {
+			c.values(p, step, v, row, n, rowTile)
+		}
 		c.merge(p, step, v, row, n, x)
 		if v.scores {
 			c.score(p, step, v, row, n, t.Split(), v.splits, 1)

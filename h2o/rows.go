@@ -11,10 +11,12 @@ const rowQuads = 64
 // rowLoops is how many iterations its walk over the slots has, at most: lavapipe ends an invocation's loops after 65,535.
 const rowLoops = 65_000
 
-// byRows tells whether the attention of a prompt's rows to a view is one kernel, which leaves nothing for scores.
+// byRows tells whether the output of a prompt's attention to a view comes from one kernel. It leaves nothing for scores: where
+// they are wanted, exponentials are made once more, by slots. So the output is the same to the last bit with scores and
+// without.
 func (c *Cache) byRows(v view) bool {
 	t := c.engine.Tuning
-	return t.RowSlots > 0 && !v.scores && c.plain() && ceil(v.stride, t.RowSlots) <= rowLoops
+	return t.RowSlots > 0 && c.plain() && ceil(v.stride, t.RowSlots) <= rowLoops
 }
 
 // attendRows records y of so many consecutive tokens of one sequence.

@@ -169,8 +169,8 @@ func (k AttendMerge) Call(v Variant) (Call, error) {
 
 // AttendRows binds attend_rows.comp.
 //
-// Attention of a prompt's rows where no scores come of it, in one walk over the slots: y = sum of e v / sum of e, with
-// e = exp(q k - m) and the maximum m so far; when that grows, what is summed shrinks. For drivers that run a subgroup as one
+// Attention of a prompt's rows in one walk over the slots: y = sum of e v / sum of e, with e = exp(q k - m) and the maximum
+// m so far; when that grows, what is summed shrinks. It leaves nothing for scores. For drivers that run a subgroup as one
 // vector: a lane is a row, or ROWS of them, so that nothing is combined over lanes and nothing is written but y. A slot's K
 // and V are the same for all rows, and one fetch brings as many parts of them as there are lanes.
 // Grid: x over tiles of rows, y over KV heads and tiles of their query heads. All rows are of one sequence, and each sees

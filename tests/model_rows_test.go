@@ -27,7 +27,7 @@ func TestPromptsByRowsAgreeWithThoseBySlots(t *testing.T) {
 		{"group2-q4_1", "full", "f16", "auto", 300_000, false, true},       // one loop would be too long
 		{"group2-q4_1", "full", "q8_0", "auto", 0, false, true},
 		{"group2-q4_1", "window", "f16", "cache", 0, false, true},
-		{"group2-q4_1", "h2o", "f16", "auto", 0, false, true},
+		{"group2-q4_1", "h2o", "f16", "auto", 0, true, true}, // and its scores come by slots
 	} {
 		t.Run(c.model+" "+c.policy+" "+c.cache, func(t *testing.T) {
 			var want struct{ IDs []int32 }
