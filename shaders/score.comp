@@ -64,9 +64,12 @@ void main() {
         uvec4 pos = uvec4(old[0].x, old[1].x, old[2].x, old[3].x);
         vec4 sum = vec4(0);
         float keep = 1; // decay of the old score
-        uint row = first, split = place / SPLIT, from = step_seq(seq).x + max(int(split * SPLIT - h.live), 0); // rows before may not see the split
-        for (; row < min(from, end); row++) keep *= h.decay;
-        if (row < end) [[dont_unroll]] do {
+        uint row = first, split = place / SPLIT;
+        if (DEPTH == 1) { // rows before the first that may see the split
+            uint from = min(step_seq(seq).x + max(int(split * SPLIT - h.live), 0), end);
+            for (; row < from; row++) keep *= h.decay;
+        }
+        if (DEPTH > 1 || row < end) [[dont_unroll]] do {
             vec4 p = vec4(0);
             for (uint q = 0; q < heads; q++) {
                 uint at = (row - push.row) * HEADS + head0 + q;
