@@ -13,10 +13,11 @@ import (
 // precisionPaths are the names of their paths.
 var precisionPaths = map[string]string{runtime.F16: halvedTiles, runtime.Int8: int8Products}
 
-// Examined tells whether a precision was checked, as far as the device has it.
+// Examined tells whether a precision was checked, as far as the device has it. A whole examination checks all: a quick one,
+// which knows no paths, must not take its place.
 func (v *Verdict) Examined(info vk.DeviceInfo, how string) bool {
 	_, err := v.precise(v.Tuning, info, how)
-	return how == runtime.F32 || err != nil || slices.ContainsFunc(v.Results, func(r Result) bool { return r.Path == precisionPaths[how] })
+	return !v.Quick || how == runtime.F32 || err != nil || slices.ContainsFunc(v.Results, func(r Result) bool { return r.Path == precisionPaths[how] })
 }
 
 // Precise are tunings of the device with products of many rows in a precision, where they can be. The error says why the

@@ -38,6 +38,9 @@ func TestAPrecisionThatComputesWrongIsRefused(t *testing.T) {
 				if VerdictOf(unasked, x.Tuning, true).Examined(d.Info, runtime.Int8) {
 					t.Error("int8 counts as checked and was not asked for")
 				}
+				if !VerdictOf(unasked, x.Tuning, false).Examined(d.Info, runtime.Int8) {
+					t.Error("a whole examination would give way to a quick one")
+				}
 				r, err := x.Quick(t.Context(), runtime.Int8)
 				if err != nil {
 					t.Fatal(err)
