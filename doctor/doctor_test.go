@@ -98,7 +98,7 @@ func TestWrongPathsAreTurnedOff(t *testing.T) {
 		off    func(f []shaders.Form) []string
 	}{
 		{"attend_token", shaders.AttendToken{}, []string{"f32", "f16"}, 0, func([]shaders.Form) []string { return []string{tokenAttention} }},
-		{"attend_rows", shaders.AttendRows{}, []string{"f32", "f16"}, 0, func([]shaders.Form) []string { return []string{rowAttention} }},
+		{"attend_rows", shaders.AttendRows{}, []string{""}, 1, func(f []shaders.Form) []string { return []string{formNames[f[0]]} }},
 		{"rms_norm", shaders.RmsNorm{}, []string{""}, 1, func(f []shaders.Form) []string { return []string{formNames[f[0]]} }},
 		{"rms_norm in two forms", shaders.RmsNorm{}, []string{""}, 2, func(f []shaders.Form) []string { return []string{formNames[f[0]], formNames[f[1]]} }},
 	} {

@@ -19,7 +19,6 @@ type path struct {
 // The names of paths, in reports and files.
 const (
 	tokenAttention = "attention of one token in one kernel"
-	rowAttention   = "attention of a prompt's rows in one kernel"
 	mergedParts    = "products that merge parts of attention"
 	joinedLayers   = "evictions of all layers at once"
 	linkedLayers   = "layers of a token in one kernel"
@@ -32,10 +31,6 @@ const (
 var paths = []path{
 	{tokenAttention, func(t runtime.Tuning) bool { return t.TokenDepth > 0 }, func(t runtime.Tuning, _ vk.DeviceInfo) runtime.Tuning {
 		t.TokenDepth = 0
-		return t
-	}},
-	{rowAttention, func(t runtime.Tuning) bool { return t.RowSlots > 0 }, func(t runtime.Tuning, _ vk.DeviceInfo) runtime.Tuning {
-		t.RowSlots = 0
 		return t
 	}},
 	{mergedParts, func(t runtime.Tuning) bool { return t.TokenDepth > 0 && t.MergesParts() }, func(t runtime.Tuning, _ vk.DeviceInfo) runtime.Tuning {

@@ -12,6 +12,7 @@ import (
 type scratch struct {
 	parts  *runtime.Tensor // (seqs, heads, ranges) HeadPad + 4 f32: see Parts; nil where single tokens are attended to as several
 	q      *runtime.Tensor // (rows, heads, HeadPad) f32
+	norms  *runtime.Tensor // (rows, heads) maximum and sum f32
 	e      *runtime.Tensor // (slice rows, heads, stride) f32
 	peaks  *runtime.Tensor // (slice rows, heads, splits) m, sum
 	shares *runtime.Tensor // (slice rows, heads, splits) f32
@@ -97,7 +98,7 @@ func (c *Cache) planScratch(a *runtime.Arena) {
 	for _, v := range c.views() {
 		heads = max(heads, v.heads.Query)
 		rows := v.slice
-		if c.byRows(v) && !v.scores && c.Observes() == 0 {
+		if c.byRows() && c.Observes() == 0 {
 			rows = min(rows, c.seqs) // single tokens, which are not always one kernel either
 		}
 		slots = max(slots, int64(rows*v.heads.Query*v.stride))
@@ -113,7 +114,7 @@ func (c *Cache) planScratch(a *runtime.Arena) {
 		}
 	}
 	c.scratch = scratch{
-		q: a.Tensor("scratch.q", int64(c.rows*heads*pad)*4), e: a.Tensor("scratch.e", slots*4),
+		q: a.Tensor("scratch.q", int64(c.rows*heads*pad)*4), norms: a.Tensor("scratch.norms", int64(max(c.rows, c.Observes())*heads)*8), e: a.Tensor("scratch.e", slots*4),
 		peaks: a.Tensor("scratch.peaks", peaks*4), shares: a.Tensor("scratch.shares", shares*4), o: a.Tensor("scratch.o", splits*int64(pad)*4),
 	}
 	if tokens > 0 {
@@ -163,13 +164,12 @@ func (c *Cache) Decode(p *runtime.Program, step *runtime.Tensor, layer, rows int
 // attend records what comes before evictions.
 func (c *Cache) attend(p *runtime.Program, step *runtime.Tensor, v view, rows int, batch bool, x Activations) {
 	c.append(p, step, v, rows, x)
-	byRows := !batch && c.byRows(v)
-	if byRows {
-		c.attendRows(p, step, v, rows, x)
-		if !v.scores {
-			return
+	if !batch && c.byRows() {
+		c.attendRows(p, step, v, c.scratch.q.Range, rows, x)
+		if v.scores {
+			c.scoreRows(p, step, v, rows, x.Rotation)
 		}
-		x.Y = vk.Range{} // what is left is for scores
+		return
 	}
 	t := c.engine.Tuning
 	rowTile := 1
@@ -179,9 +179,7 @@ func (c *Cache) attend(p *runtime.Program, step *runtime.Tensor, v view, rows in
 	for row := 0; row < rows; row += v.slice {
 		n := min(v.slice, rows-row)
 		c.logits(p, step, v, c.scratch.q.Range, row, n, rowTile, x.Rotation)
-		if !byRows {
-			c.values(p, step, v, row, n, rowTile)
-		}
+		c.values(p, step, v, row, n, rowTile)
 		c.merge(p, step, v, row, n, x)
 		if v.scores {
 			c.score(p, step, v, row, n, t.Split(), v.splits, 1)

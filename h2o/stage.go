@@ -164,7 +164,11 @@ func (c *Cache) gather(p *runtime.Program, step *runtime.Tensor, heads Heads, fr
 func (c *Cache) observe(p *runtime.Program, v view, r Rotation) {
 	t, s, o := c.engine.Tuning, c.stage, c.Plan.Prefill.Observation
 	split, variant := uint32(t.Split()), c.engine.Variant("", "")
-	for row := 0; row < o.Window; row += v.slice {
+	if c.byRows() {
+		c.attendRows(p, s.observed, v, c.ringOf(v.layer), o.Window, Activations{Rotation: r})
+		c.windowRows(p, s.observed, v, c.ringOf(v.layer), o.Window, r)
+	}
+	for row := 0; row < o.Window && !c.byRows(); row += v.slice {
 		n := min(v.slice, o.Window-row)
 		c.logits(p, s.observed, v, c.ringOf(v.layer), row, n, t.RowTile, r)
 		c.merge(p, s.observed, v, row, n, Activations{})

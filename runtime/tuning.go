@@ -24,7 +24,6 @@ type Tuning struct {
 	Span       int  // scores: splits per workgroup
 	Movers     int  // evictions: workgroups that move the survivors of a head, at most
 	RowTile    int  // attention: rows per workgroup for chunks
-	RowSlots   int  // attention of a prompt's rows: slots that are looked at together; 0: it is not one kernel
 	SliceBytes int  // attention: scratch for the probabilities of a slice of rows, at most
 	Steps      int  // of decoding in one submit, at most: two of these are under way at once, and the device keeps 64 tokens
 	Walk       int  // slots that one workgroup can walk over when tokens go, 0 = any number
@@ -65,9 +64,6 @@ func TuningIn(info vk.DeviceInfo, form shaders.Form) Tuning {
 	if oneSubgroup(info, form) {
 		t.Lanes, t.Run, t.Rows, t.Depth = int(info.Limits.SubgroupSize), 1, 16, 8
 		t.TokenDepth, t.Ranges, t.Span, t.Movers = 4, 2, 64, 1
-	}
-	if info.Kind == "cpu" && form != shaders.Shared {
-		t.RowSlots = 4
 	}
 	if info.Kind == "cpu" && largeTexels(info) {
 		t.Walk = 140_000 // lavapipe ends loops early: tests/ops_evict_test.go shows that these are reached

@@ -170,51 +170,67 @@ func (k AttendMerge) Call(v Variant) (Call, error) {
 // AttendRows binds attend_rows.comp.
 //
 // Attention of a prompt's rows in one walk over the slots: y = sum of e v / sum of e, with e = exp(q k - m) and the maximum
-// m so far; when that grows, what is summed shrinks. It leaves nothing for scores. For drivers that run a subgroup as one
-// vector: a lane is a row, or ROWS of them, so that nothing is combined over lanes and nothing is written but y. A slot's K
-// and V are the same for all rows, and one fetch brings as many parts of them as there are lanes.
-// Grid: x over tiles of rows, y over KV heads and tiles of their query heads. All rows are of one sequence, and each sees
-// the live slots and of the new tokens those up to its own. Twin: ref/attend.go
+// m so far; when that grows, what is summed shrinks. The last m and the sum are left for scores: score_rows.comp.
+// For drivers that run a subgroup as one vector: a lane is a row, or ROWS of them, so that nothing is combined over lanes.
+// A slot's K and V are the same for all rows, and one fetch brings as many parts of them as there are lanes.
+// Grid: x over tiles of rows, y over KV heads and tiles of their query heads. The rows are of one sequence, and
+// tokens of the last slots, which lie in order of position: each sees the slots up to its own. Twin: ref/attend.go
 type AttendRows struct {
 	Lanes    uint32 // workgroup size
 	KvHeads  uint32
 	Group    uint32 // query heads per KV head
 	HeadTile uint32 // query heads per workgroup
 	Rows     uint32 // rows per lane
-	HeadDim  uint32 // dimensions of a head in y, a multiple of 4
+	HeadDim  uint32 // dimensions of a head in y
 	HeadPad  uint32 // the same in q and the cache
-	Slots    uint32 // that are looked at together
+	RopeDim  uint32 // leading dimensions of K to be rotated to their rank; 0: K is rotated
+	KType    uint32 // include/cached.glsl
+	VType    uint32
+	Together uint32 // slots that are looked at at once
+	Values   uint32 // 0: only m and sum are wanted
 
 	Head    uint32 // first entry of the layer in Table
 	Row     uint32 // first of the sequence's rows in the step
 	Count   uint32 // rows, at most
-	YStride uint32 // vec4 per row of y
+	YStride uint32 // f32 per row of y
+	KPlane  uint32 // first uvec4 of scales in K
+	VPlane  uint32 // first uvec4 of scales in V
+	Ranks   uint32 // first element of ranks in Slots; 0xffffffff: slots lie in order of position
 
 	Step  vk.Range
 	Table vk.Range
-	K     vk.Range // (slots, HEAD_PAD) packed
-	V     vk.Range // (slots, HEAD_PAD) packed
+	K     vk.Range // (slots, HEAD_PAD) packed, scales
+	V     vk.Range // (slots, HEAD_PAD) packed, scales
+	Slots vk.Range // (slots) position, score; ranks
 	Q     vk.Range // (rows, heads, HEAD_PAD) f32, scaled
+	Rope  vk.Range // (positions, ROPE_DIM / 2) cos, sin
 	Y     vk.Range // (rows, y_stride) f32
+	Norms vk.Range // (rows, heads) m, sum of e
 }
 
-var attendRowsInfo = info{name: "attend_rows", weights: false, cache: true, push: 16, count: 8, bindings: []bindingInfo{
+var attendRowsInfo = info{name: "attend_rows", weights: false, cache: false, push: 28, count: 12, bindings: []bindingInfo{
 	{vk.RGBA32Uint, Read},   // Step
 	{vk.RGBA32Uint, Read},   // Table
 	{vk.RGBA32Uint, Read},   // K
 	{vk.RGBA32Uint, Read},   // V
+	{vk.RG32Uint, Read},     // Slots
 	{vk.RGBA32Float, Read},  // Q
+	{vk.RG32Float, Read},    // Rope
 	{vk.RGBA32Float, Write}, // Y
+	{vk.RG32Float, Write},   // Norms
 }, frozen: []frozen{}}
 
 // Call implements Kernel.
 func (k AttendRows) Call(v Variant) (Call, error) {
-	push := make([]byte, 16)
+	push := make([]byte, 28)
 	binary.LittleEndian.PutUint32(push[0:], k.Head)
 	binary.LittleEndian.PutUint32(push[4:], k.Row)
 	binary.LittleEndian.PutUint32(push[8:], k.Count)
 	binary.LittleEndian.PutUint32(push[12:], k.YStride)
-	return attendRowsInfo.call(v, []uint32{k.Lanes, k.KvHeads, k.Group, k.HeadTile, k.Rows, k.HeadDim, k.HeadPad, k.Slots}, push, []vk.Range{k.Step, k.Table, k.K, k.V, k.Q, k.Y})
+	binary.LittleEndian.PutUint32(push[16:], k.KPlane)
+	binary.LittleEndian.PutUint32(push[20:], k.VPlane)
+	binary.LittleEndian.PutUint32(push[24:], k.Ranks)
+	return attendRowsInfo.call(v, []uint32{k.Lanes, k.KvHeads, k.Group, k.HeadTile, k.Rows, k.HeadDim, k.HeadPad, k.RopeDim, k.KType, k.VType, k.Together, k.Values}, push, []vk.Range{k.Step, k.Table, k.K, k.V, k.Slots, k.Q, k.Rope, k.Y, k.Norms})
 }
 
 // AttendToken binds attend_token.comp.
@@ -1683,6 +1699,61 @@ func (k Score) Call(v Variant) (Call, error) {
 	return scoreInfo.call(v, []uint32{k.Lanes, k.Split, k.Span, k.KvHeads, k.Group, k.LayerHeads, k.Depth, k.May}, push, []vk.Range{k.Step, k.Table, k.E, k.Shares, k.Slots, k.SlotsOut})
 }
 
+// ScoreRows binds score_rows.comp.
+//
+// What attention of a prompt's rows makes of the scores, by the head's rule: as score.comp, of probabilities that are
+// made once more and never written, by slots (include/columns.glsl).
+// Grid: x over tiles of DEPTH * lanes slots, y over KV heads. All rows are of one sequence. Twin: ref/score.go
+type ScoreRows struct {
+	Lanes   uint32 // workgroup size
+	Depth   uint32 // slots per lane
+	KvHeads uint32
+	Group   uint32 // query heads per KV head
+	HeadPad uint32 // dimensions of a head in q and the cache
+	RopeDim uint32 // leading dimensions of K to be rotated to their rank; 0: K is rotated
+	KType   uint32 // include/cached.glsl
+	May     uint32 // include/scored.glsl
+
+	Head   uint32 // first entry of the layer in Table
+	Number uint32 // of the layer's first KV head in the model: what hashes of other heads differ by
+	Row    uint32 // first of the sequence's rows in the step
+	Count  uint32 // rows, at most
+	KPlane uint32 // first uvec4 of scales in K
+	Ranks  uint32 // first element of ranks in Slots; 0xffffffff: slots lie in order of position
+
+	Step     vk.Range
+	Table    vk.Range
+	K        vk.Range // (slots, HEAD_PAD) packed, scales
+	Slots    vk.Range // (slots) position, score; ranks
+	Q        vk.Range // (rows, heads, HEAD_PAD) f32, scaled
+	Norms    vk.Range // (rows, heads) m, sum of exp(q k - m)
+	Rope     vk.Range // (positions, ROPE_DIM / 2) cos, sin
+	SlotsOut vk.Range // the same slots, with their new scores
+}
+
+var scoreRowsInfo = info{name: "score_rows", weights: false, cache: false, push: 24, count: 8, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},  // Step
+	{vk.RGBA32Uint, Read},  // Table
+	{vk.RGBA32Uint, Read},  // K
+	{vk.RG32Uint, Read},    // Slots
+	{vk.RGBA32Float, Read}, // Q
+	{vk.RG32Float, Read},   // Norms
+	{vk.RG32Float, Read},   // Rope
+	{vk.RG32Uint, Write},   // SlotsOut
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k ScoreRows) Call(v Variant) (Call, error) {
+	push := make([]byte, 24)
+	binary.LittleEndian.PutUint32(push[0:], k.Head)
+	binary.LittleEndian.PutUint32(push[4:], k.Number)
+	binary.LittleEndian.PutUint32(push[8:], k.Row)
+	binary.LittleEndian.PutUint32(push[12:], k.Count)
+	binary.LittleEndian.PutUint32(push[16:], k.KPlane)
+	binary.LittleEndian.PutUint32(push[20:], k.Ranks)
+	return scoreRowsInfo.call(v, []uint32{k.Lanes, k.Depth, k.KvHeads, k.Group, k.HeadPad, k.RopeDim, k.KType, k.May}, push, []vk.Range{k.Step, k.Table, k.K, k.Slots, k.Q, k.Norms, k.Rope, k.SlotsOut})
+}
+
 // Share binds share.comp.
 //
 // Gives each KV head of a layer a budget of its own (Ada-KV, arXiv 2407.11550). Of the tokens that may go, the H base with
@@ -1804,4 +1875,58 @@ func (k Window) Call(v Variant) (Call, error) {
 	binary.LittleEndian.PutUint32(push[12:], k.Stride)
 	binary.LittleEndian.PutUint32(push[16:], k.Splits)
 	return windowInfo.call(v, []uint32{k.Lanes, k.Split, k.KvHeads, k.Group}, push, []vk.Range{k.Step, k.Table, k.E, k.Shares, k.Sums})
+}
+
+// WindowRows binds window_rows.comp.
+//
+// What the observed queries gave each slot: the sum of their probabilities, which are made by slots out of what attention
+// left (include/columns.glsl). The rows are of one sequence, the last of whose live tokens they are, in any order.
+// Grid: x over tiles of DEPTH * lanes slots, y over query heads. Twin: ref/observe.go
+type WindowRows struct {
+	Lanes   uint32 // workgroup size
+	Depth   uint32 // slots per lane
+	KvHeads uint32
+	Group   uint32 // query heads per KV head
+	HeadPad uint32 // dimensions of a head in q and the cache
+	RopeDim uint32 // leading dimensions of K to be rotated to their rank; 0: K is rotated
+	KType   uint32 // include/cached.glsl
+
+	Head   uint32 // first entry of the layer in Table
+	Row    uint32 // first of the sequence's rows in the step
+	Count  uint32 // rows, at most
+	Stride uint32 // of sums, in slots
+	KPlane uint32 // first uvec4 of scales in K
+	Ranks  uint32 // first element of ranks in Slots; 0xffffffff: slots lie in order of position
+
+	Step  vk.Range
+	Table vk.Range
+	K     vk.Range // (slots, HEAD_PAD) packed, scales
+	Slots vk.Range // (slots) position, score; ranks
+	Q     vk.Range // (rows, heads, HEAD_PAD) f32, scaled
+	Norms vk.Range // (rows, heads) m, sum of exp(q k - m)
+	Rope  vk.Range // (positions, ROPE_DIM / 2) cos, sin
+	Sums  vk.Range // (sequences, heads, slots) f32
+}
+
+var windowRowsInfo = info{name: "window_rows", weights: false, cache: false, push: 24, count: 7, bindings: []bindingInfo{
+	{vk.RGBA32Uint, Read},  // Step
+	{vk.RGBA32Uint, Read},  // Table
+	{vk.RGBA32Uint, Read},  // K
+	{vk.RG32Uint, Read},    // Slots
+	{vk.RGBA32Float, Read}, // Q
+	{vk.RG32Float, Read},   // Norms
+	{vk.RG32Float, Read},   // Rope
+	{vk.R32Float, Write},   // Sums
+}, frozen: []frozen{}}
+
+// Call implements Kernel.
+func (k WindowRows) Call(v Variant) (Call, error) {
+	push := make([]byte, 24)
+	binary.LittleEndian.PutUint32(push[0:], k.Head)
+	binary.LittleEndian.PutUint32(push[4:], k.Row)
+	binary.LittleEndian.PutUint32(push[8:], k.Count)
+	binary.LittleEndian.PutUint32(push[12:], k.Stride)
+	binary.LittleEndian.PutUint32(push[16:], k.KPlane)
+	binary.LittleEndian.PutUint32(push[20:], k.Ranks)
+	return windowRowsInfo.call(v, []uint32{k.Lanes, k.Depth, k.KvHeads, k.Group, k.HeadPad, k.RopeDim, k.KType}, push, []vk.Range{k.Step, k.Table, k.K, k.Slots, k.Q, k.Norms, k.Rope, k.Sums})
 }

@@ -40,6 +40,7 @@ var rules = []ref.Rule{
 	{Update: ref.UpdateHash, Decay: 1, Seed: 7},
 	{Update: ref.UpdateLast, Decay: 1, Reduce: ref.ReduceMax},
 	{Update: ref.UpdateAdd, Decay: 0.5, Layer: true, Reduce: ref.ReduceMean},
+	{Update: ref.UpdateAdd, Decay: 0.75, Layer: true, Reduce: ref.ReduceMax, Selfless: true},
 }
 
 func (c attendCase) String() string {
@@ -193,7 +194,7 @@ func (c attendCase) compare(r *cacheRig, s attendSizes, scratch []attendSlice, q
 			for head := range s.heads {
 				h := r.head(seq, head/c.group)
 				query := q[(row*s.heads+head)*s.pad:][:s.pad]
-				a := c.turned(r, s, *h, h.Live+added).Attend(*h, h.Live+added, query, r.rows[row].Pos, s.split)
+				a := r.turned(*h, h.Live+added, s.turns, c.ropeDim).Attend(*h, h.Live+added, query, r.rows[row].Pos, s.split)
 				at := (row-i*c.slice)*s.heads + head
 				written := ceil(r.seenEnd(c.lastOfTile(r, row)), s.split) // splits that a row of the tile may see
 				clear(e[at*s.stride:][:written*s.split])                  // a split is written whole
@@ -220,7 +221,7 @@ func (c attendCase) compare(r *cacheRig, s attendSizes, scratch []attendSlice, q
 	if err := compare("y", r.floats(y), wantY, attendError); err != nil {
 		return err
 	}
-	return c.compareScores(r, given)
+	return r.compareScores(given, c.group, c.kvHeads/c.layers, c.layer()*c.kvHeads/c.layers)
 }
 
 // lastOfTile is the last row of the tile that a row is in.
@@ -231,20 +232,21 @@ func (c attendCase) lastOfTile(r *cacheRig, row int) int {
 }
 
 // turned is the twin whose keys of a head are rotated to their ranks, where that is left to attention.
-func (c attendCase) turned(r *cacheRig, s attendSizes, h ref.Head, live int) *ref.Pool {
-	if c.ropeDim == 0 {
+func (r *cacheRig) turned(h ref.Head, live int, turns [][2]float32, ropeDim int) *ref.Pool {
+	if ropeDim == 0 {
 		return r.twin
 	}
-	return r.twin.Turned(h, r.places(h, live), s.turns, c.ropeDim)
+	return r.twin.Turned(h, r.places(h, live), turns, ropeDim)
 }
 
-// compareScores compares the live slots' scores; positions and all other slots are as they were.
-func (c attendCase) compareScores(r *cacheRig, given [][]ref.ScoreQuery) error {
+// compareScores compares the live slots' scores after rows that gave the query heads so much, by sequence, in layers of so many
+// KV heads from the given one on; positions and all other slots are as they were.
+func (r *cacheRig) compareScores(given [][]ref.ScoreQuery, group, layerHeads, number int) error {
 	words, want, got := r.words(r.slots), r.slotWords(), r.floats(r.slots)
 	var scores []float32
 	var twins []float64
 	for i, h := range r.heads {
-		seq, kv := i/c.kvHeads, i%c.kvHeads
+		seq, kv := i/r.kvHeads, i%r.kvHeads
 		added, _ := r.added(seq)
 		if h.Update == ref.UpdateNone || added == 0 {
 			continue
@@ -252,14 +254,14 @@ func (c attendCase) compareScores(r *cacheRig, given [][]ref.ScoreQuery) error {
 		var rows []ref.ScoreQuery
 		first, heads := kv, 1
 		if h.Layer {
-			heads = c.kvHeads / c.layers
+			heads = layerHeads
 			first = kv / heads * heads
 		}
 		for _, row := range given[seq] {
-			row.Probabilities = row.Probabilities[first*c.group:][:heads*c.group]
+			row.Probabilities = row.Probabilities[first*group:][:heads*group]
 			rows = append(rows, row)
 		}
-		for slot, score := range r.twin.Score(h, h.Live+added, c.layer()*c.kvHeads/c.layers+kv, rows) {
+		for slot, score := range r.twin.Score(h, h.Live+added, number+kv, rows) {
 			at := 2*(h.Offset+slot) + 1
 			scores, twins, want[at] = append(scores, got[at]), append(twins, score), words[at]
 		}
@@ -267,7 +269,7 @@ func (c attendCase) compareScores(r *cacheRig, given [][]ref.ScoreQuery) error {
 	if err := compareWords("slots", words, want); err != nil {
 		return err
 	}
-	if c.rule.Update == ref.UpdateHash {
+	if r.heads[0].Update == ref.UpdateHash {
 		return compare("scores", scores, twins, exact)
 	}
 	return compare("scores", scores, twins, attendError)

@@ -46,9 +46,13 @@ var opForgeries = []struct {
 	{"a key", "e of slice 0: ", forgedAttention(func(c *cacheRig) { c.twin.K[len(c.twin.K)/2] += 1e-2 })},
 	{"a value of the cache", "o of slice 0: ", forgedAttention(func(c *cacheRig) { c.twin.V[len(c.twin.V)/2] += 1e-2 })},
 	{"a mask off by one", "e of slice 0: ", forgedAttention(func(c *cacheRig) { c.rows[0].Pos++ })},
-	{"a key of a prompt's attention", "y: ", forgedPrompt(func(c *cacheRig) { c.twin.K[len(c.twin.K)/2]++ })},
-	{"a value of a prompt's attention", "y: ", forgedPrompt(func(c *cacheRig) { c.twin.V[len(c.twin.V)/2]++ })},
-	{"a prompt's mask off by one", "y: ", forgedPrompt(func(c *cacheRig) { c.rows[3].Pos++ })},
+	{"a key of a prompt's attention", "y: ", forgedPrompt(false, func(c *cacheRig) { c.twin.K[len(c.twin.K)/2]++ })},
+	{"a value of a prompt's attention", "y: ", forgedPrompt(false, func(c *cacheRig) { c.twin.V[len(c.twin.V)/2]++ })},
+	{"a prompt's mask off by one", "y: ", forgedPrompt(false, func(c *cacheRig) { c.rows[3].Pos++ })},
+	{"ranks of a prompt's keys off by one", "y: ", forgedPrompt(false, func(c *cacheRig) { c.places = shifted(c.twin.Ranks) })},
+	{"a prompt's score", "scores: ", forgedPrompt(false, func(c *cacheRig) { c.twin.Slots[c.heads[0].Offset+50].Score += 1e-2 })},
+	{"a mask of observed rows off by one", "norms: ", forgedPrompt(true, func(c *cacheRig) { c.rows[0].Pos-- })},
+	{"a value that is not looked at", "v: ", forgedPrompt(true, func(c *cacheRig) { c.twin.V[len(c.twin.V)/2]++ })},
 	{"a key of a token's attention", "parts: ", forgedToken(func(c *cacheRig, _ *ref.RopeCache) { c.twin.K[len(c.twin.K)/2]++ })},
 	{"the other way round", "parts: ", forgedToken(func(_ *cacheRig, rope *ref.RopeCache) {
 		for i := range rope.Turns {

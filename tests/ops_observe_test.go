@@ -105,7 +105,7 @@ func (c windowCase) run(b *bench, l launch) error {
 	}
 	want := values(len(c.seqs) * s.heads * s.stride)
 	for i, h := range r.heads {
-		seq, pool := i/c.kvHeads, c.turned(r, s, h, h.Live)
+		seq, pool := i/c.kvHeads, r.turned(h, h.Live, s.turns, c.ropeDim)
 		for n := range c.group {
 			head := i%c.kvHeads*c.group + n
 			var given [][]float64

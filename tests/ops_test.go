@@ -23,7 +23,7 @@ var ops = []struct {
 	{"rms_norm", rmsNormCases},
 	{"rope_cache", ropeCacheCases},
 	{"attend", attendCases}, // attend_logits, attend_values, attend_merge, score
-	{"prompt", promptCases}, // attend_rows
+	{"prompt", promptCases}, // attend_rows, score_rows, window_rows
 	{"token", tokenCases},   // attend_token, merge_parts, shares
 	{"evict", evictCases},   // evict, rank, compact
 	{"count", countCases},

@@ -74,7 +74,7 @@ const (
 	minSharedBytes    = 16 << 10
 	minInvocations    = 128
 	minPushBytes      = 128
-	minStorageBuffers = 8
+	minStorageBuffers = 9
 )
 
 func (in *Instance) describe(index int) C.shim_info {

@@ -134,7 +134,7 @@ func TestSelect(t *testing.T) {
 
 func TestRejectSaysWhatIsMissing(t *testing.T) {
 	good := vk.DeviceInfo{APIVersion: 1<<22 | 1<<12, Limits: vk.Limits{
-		MaxSharedBytes: 16384, MaxInvocations: 128, MaxPushBytes: 128, MaxStorageBuffers: 8}}
+		MaxSharedBytes: 16384, MaxInvocations: 128, MaxPushBytes: 128, MaxStorageBuffers: 9}}
 	if r := vk.Reject(good, true); r != "" {
 		t.Errorf("the smallest usable device is rejected: %s", r)
 	}
